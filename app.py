@@ -1,0 +1,42 @@
+"""Espalier: `python app.py COMMAND` and `espalier COMMAND` are the same program."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+
+# spinning OpenMP threads beside another busy process are ten times slower; must be set before torch is imported
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+os.environ.setdefault("GRADIO_ANALYTICS_ENABLED", "False")
+
+COMMANDS = {
+    "serve": ("frontend_components.server", "the pages, and on one machine also database, broker and worker"),
+    "worker": ("workers.app", "a worker that takes queued runs"),
+    "launch": ("workers.queue", "put a run in the queue"),
+    "train": ("backend.train", "train in this process, without database, worker or page"),
+    "plan": ("backend.plan", "what a run would cost: levels, forwards, trained edges, memory"),
+    "evaluate": ("backend.evaluate", "held-out accuracy of a base or a checkpoint"),
+    "bench": ("backend.bench", "where the time of a training step goes"),
+}
+
+
+def usage() -> str:
+    lines = [f"  {name:<10}{text}" for name, (_, text) in COMMANDS.items()]
+    return "\n".join(["usage: espalier COMMAND [...]; espalier COMMAND --help tells more", "", *lines])
+
+
+def main(argv: list[str] | None = None) -> int:
+    arguments = sys.argv[1:] if argv is None else argv
+    if not arguments or arguments[0] in ("-h", "--help"):
+        print(usage())
+        return 0
+    command, *rest = arguments
+    if command not in COMMANDS:
+        print(f"espalier: {command!r} is not a command\n{usage()}", file=sys.stderr)
+        return 2
+    return int(import_module(COMMANDS[command][0]).main(rest))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,134 @@
+"""Checkpoints: written whole or not at all, checked when opened, resumed from exactly."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from backend.models.weights import ADAPTER, Ema
+
+MARKER = "complete.json"
+WEIGHTS = "trained.safetensors"
+_NAME = re.compile(r"checkpoint-(\d+)")
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    os.fsync(handle)
+    os.close(handle)
+
+
+def save(run_dir: Path, step: int, policy: Any, optimizer: torch.optim.Optimizer, ema: Ema | None, config: str) -> Path:
+    """Write RUN_DIR/checkpoint-<step> under a temporary name, sync, list the files with their hashes, rename.
+
+    Trained weights (and their moving average) are safetensors, the optimizer a torch file. A LoRA is also written as
+    pytorch_lora_weights.safetensors, which pipeline.load_lora_weights reads.
+    """
+    from safetensors.torch import save_file
+
+    final = run_dir / f"checkpoint-{step}"
+    temporary = run_dir / f".checkpoint-{step}.writing"
+    shutil.rmtree(temporary, ignore_errors=True)
+    temporary.mkdir(parents=True)
+    trained = {name: value.detach().contiguous() for name, value in policy.trained().items()}
+    _refuse_bad(trained, f"step {step}")
+    notes = {"step": str(step), "base": policy.settings.base, "tuning": policy.settings.tuning.kind}
+    save_file(trained, temporary / WEIGHTS, metadata=notes)
+    if ema is not None:
+        save_file({name: value.contiguous() for name, value in ema.shadow.items()}, temporary / "ema.safetensors")
+    torch.save(optimizer.state_dict(), temporary / "optimizer.pt")
+    (temporary / "config.yaml").write_text(config, encoding="utf-8")
+    if policy.settings.tuning.kind == "lora":
+        _save_lora(policy, temporary)
+    files = sorted(path for path in temporary.iterdir())
+    for path in files:
+        _sync(path)
+    marker = {"step": step, "files": {path.name: _digest(path) for path in files}}
+    (temporary / MARKER).write_text(json.dumps(marker, indent=1))
+    _sync(temporary / MARKER)
+    shutil.rmtree(final, ignore_errors=True)
+    temporary.rename(final)
+    _sync(run_dir)
+    return final
+
+
+def _save_lora(policy: Any, folder: Path) -> None:
+    from diffusers import StableDiffusion3Pipeline
+    from peft.utils import get_peft_model_state_dict
+
+    StableDiffusion3Pipeline.save_lora_weights(
+        folder,
+        transformer_lora_layers=get_peft_model_state_dict(policy.module, adapter_name=ADAPTER),
+        transformer_lora_adapter_metadata=policy.module.peft_config[ADAPTER].to_dict(),
+    )
+
+
+def _refuse_bad(tensors: dict[str, Tensor], where: str) -> None:
+    for name, value in tensors.items():
+        if not torch.isfinite(value).all():
+            raise ValueError(f"checkpoint: {name} is not finite at {where}; the last good checkpoint is kept")
+    if tensors and all(not value.any() for value in tensors.values()):
+        raise ValueError(f"checkpoint: all trained weights are zero at {where}; the last good checkpoint is kept")
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether every file that the marker lists is there and unchanged."""
+    marker = folder / MARKER
+    if not marker.is_file():
+        return False
+    files = json.loads(marker.read_text())["files"]
+    return all((folder / name).is_file() and _digest(folder / name) == digest for name, digest in files.items())
+
+
+def latest(run_dir: Path) -> Path | None:
+    """The newest complete checkpoint of a run; a torn one is passed over for the one before it."""
+    found = [(int(match[1]), path) for path in run_dir.iterdir() if (match := _NAME.fullmatch(path.name))]
+    return next((path for _, path in sorted(found, reverse=True) if is_complete(path)), None)
+
+
+def load_weights(folder: Path, policy: Any, prefer_ema: bool = False) -> int:
+    """Copy trained weights into the policy; return their step. Raises ValueError unless every name and shape fits."""
+    from safetensors.torch import load_file
+
+    if not is_complete(folder):
+        raise ValueError(f"checkpoint: {folder} is incomplete or changed on disk; choose another checkpoint of the run")
+    source = folder / "ema.safetensors"
+    stored = load_file(source if prefer_ema and source.is_file() else folder / WEIGHTS)
+    trained = policy.trained()
+    if stored.keys() != trained.keys():
+        odd = sorted(stored.keys() ^ trained.keys())
+        raise ValueError(f"checkpoint: {folder} holds other weights than this model trains, for example {odd[0]}")
+    _refuse_bad(stored, str(folder))
+    with torch.no_grad():
+        for name, value in stored.items():
+            if value.shape != trained[name].shape:
+                raise ValueError(
+                    f"checkpoint: {name} is {list(value.shape)} in {folder} but {list(trained[name].shape)} here; "
+                    "use the configuration it was trained with"
+                )
+            trained[name].copy_(value)
+    return int(json.loads((folder / MARKER).read_text())["step"])
+
+
+def resume(folder: Path, policy: Any, optimizer: torch.optim.Optimizer, ema: Ema | None) -> int:
+    """Restore everything that the next step depends on; return the step that the checkpoint was saved after."""
+    from safetensors.torch import load_file
+
+    step = load_weights(folder, policy)
+    optimizer.load_state_dict(torch.load(folder / "optimizer.pt", weights_only=True))
+    if ema is not None:
+        ema.shadow = load_file(folder / "ema.safetensors")
+    return step

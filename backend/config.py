@@ -1,0 +1,182 @@
+"""A run's whole configuration: strict, one YAML file, overridable value by value."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from backend import flow
+from backend.methods.branchgrpo import BranchGRPO
+from backend.methods.dancegrpo import DanceGRPO
+from backend.methods.settings import Settings
+from backend.models.sd3 import SD3
+from backend.prompts import Prompts
+from backend.rewards.shapes import ShapesReward
+
+CONFIGS = Path(__file__).parent.parent / "configs"
+AnyMethod = Annotated[BranchGRPO | DanceGRPO, Field(discriminator="name")]
+
+
+class Sampling(Settings):
+    """The grid of denoising steps, in training and in evaluation."""
+
+    steps: int = Field(8, ge=2, le=200, description="Denoising steps T of a training rollout")
+    evaluation_steps: int = Field(
+        8, ge=2, le=200, description="Denoising steps when held-out prompts are sampled (ODE)"
+    )
+    shift: float = Field(
+        1.0, gt=0, le=20, description="Time shift s: sigma <- s sigma / (1 + (s - 1) sigma) (SD3, FLUX 3)"
+    )
+
+
+class Optimizer(Settings):
+    """AdamW."""
+
+    learning_rate: float = Field(1e-4, gt=0, le=1, description="Learning rate after warm-up")
+    weight_decay: float = Field(1e-4, ge=0, le=1, description="Decoupled weight decay (all released scripts 1e-4)")
+    beta1: float = Field(0.9, ge=0, lt=1, description="Decay of the first moment")
+    beta2: float = Field(0.999, ge=0, lt=1, description="Decay of the second moment")
+    max_grad_norm: float = Field(
+        1.0, gt=0, description="The gradient is scaled down to this norm (released scripts 1.0)"
+    )
+    warmup: int = Field(0, ge=0, description="Training steps over which the learning rate rises linearly from 0")
+    ema_decay: float | None = Field(
+        None,
+        gt=0,
+        lt=1,
+        description="Evaluate and watch a moving average of the weights (BranchGRPO 0.995); empty = none",
+    )
+
+
+class Evaluation(Settings):
+    """Held-out prompts, sampled with fixed seeds before the first step, at the end, and in between if asked for."""
+
+    prompts: Literal["shapes-test"] = Field("shapes-test", description="The held-out list")
+    seeds: tuple[int, ...] = Field(
+        (1, 2), min_length=1, description="Noise seeds; each prompt is sampled once with each"
+    )
+    every: int = Field(
+        0, ge=0, description="Steps between evaluations; 0 = only before the first step and after the last"
+    )
+    limit: int = Field(0, ge=0, description="Use only this many prompts, spread over the tasks; 0 = all")
+    shown: int = Field(48, ge=0, description="Samples kept for the Compare page, spread over the tasks")
+
+
+class Logging(Settings):
+    """What is kept for the pages."""
+
+    tree_every: int = Field(5, ge=1, description="Steps between kept rollout trees")
+    samples_every: int = Field(20, ge=1, description="Steps between samples of the watched prompts")
+    checkpoint_every: int = Field(100, ge=1, description="Steps between checkpoints; the last step always has one")
+
+
+class RunConfig(Settings):
+    """Everything that decides a run's result."""
+
+    name: str = Field("run", min_length=1, max_length=120, description="Shown in lists; need not be unique")
+    seed: int = Field(0, ge=0, lt=2**31, description="Decides every random draw of the run")
+    steps: int = Field(100, ge=1, le=10_000_000, description="Training steps: one rollout of P groups and its updates")
+    model: SD3 = SD3()
+    method: AnyMethod = BranchGRPO()
+    rewards: tuple[ShapesReward, ...] = Field((ShapesReward(),), min_length=1, description="Summed with their weights")
+    prompts: Prompts = Prompts()
+    sampling: Sampling = Sampling()
+    optimizer: Optimizer = Optimizer()
+    evaluation: Evaluation = Evaluation()
+    logging: Logging = Logging()
+
+    @model_validator(mode="after")
+    def _method_fits_grid(self) -> Self:
+        self.method.plan(0, self.grid())
+        return self
+
+    def grid(self) -> Any:
+        """Training sigmas, float64 [T+1]."""
+        return flow.grid(self.sampling.steps, self.sampling.shift)
+
+    def evaluation_grid(self) -> Any:
+        return flow.grid(self.sampling.evaluation_steps, self.sampling.shift)
+
+
+def explain(error: ValidationError) -> list[tuple[str, str]]:
+    """(field path, what is wrong) of each mistake, in words for the person who made it."""
+    found = []
+    for item in error.errors(include_url=False):
+        path = ".".join(str(part) for part in item["loc"] if part not in ("branchgrpo", "dancegrpo", "lora", "full"))
+        given = item["input"]
+        message = item["msg"].removeprefix("Value error, ")
+        shown = "" if isinstance(given, dict) else f" (got {given!r})"
+        if item["type"] == "extra_forbidden":
+            message, shown = "this name does not exist; check its spelling or remove it", f" (got {given!r})"
+        found.append((path or "config", message + shown))
+    return found
+
+
+def parse(data: Any) -> RunConfig:
+    """A config from plain data. Raises ValueError that lists every mistake with its field."""
+    if not isinstance(data, dict):
+        raise ValueError(
+            f"config: expected a mapping of settings, got {type(data).__name__}; see configs/ for examples"
+        )
+    try:
+        return RunConfig.model_validate(data)
+    except ValidationError as error:
+        raise ValueError("\n".join(f"{path}: {what}" for path, what in explain(error))) from error
+
+
+def override(data: dict[str, Any], assignment: str) -> None:
+    """Apply `method.split_steps=[0,3]` to plain data in place; the value is YAML."""
+    path, equals, text = assignment.partition("=")
+    if not equals or not path:
+        raise ValueError(f"--set: {assignment!r} is not NAME=VALUE, for example method.split_steps=[0,3,6,9]")
+    *parents, leaf = path.split(".")
+    at: Any = data
+    for name in parents:
+        at = at.setdefault(name, {}) if isinstance(at, dict) else at[int(name)]
+    value = yaml.safe_load(text)
+    if isinstance(at, list):
+        at[int(leaf)] = value
+    else:
+        at[leaf] = value
+
+
+def read(text: str, overrides: list[str] | None = None) -> RunConfig:
+    """A config from YAML or JSON text. Raises ValueError that says where the text is wrong."""
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"config: not YAML: {error}") from error
+    for assignment in overrides or []:
+        if isinstance(data, dict):
+            override(data, assignment)
+    return parse(data)
+
+
+def load(path: Path | str, overrides: list[str] | None = None) -> RunConfig:
+    """A config from a file. Raises ValueError with the file's name."""
+    path = Path(path)
+    if not path.is_file():
+        raise ValueError(f"config: {path} does not exist; the presets are {', '.join(preset_names())}")
+    try:
+        return read(path.read_text(encoding="utf-8-sig"), overrides)
+    except ValueError as error:
+        raise ValueError(f"{path}:\n{error}") from error
+
+
+def dump(config: RunConfig) -> str:
+    """YAML that `read` turns into an equal config."""
+    return yaml.safe_dump(config.model_dump(mode="json"), sort_keys=False)
+
+
+def preset_names() -> list[str]:
+    return sorted(path.stem for path in CONFIGS.glob("*.yaml"))
+
+
+def preset_path(name: str) -> Path:
+    """The preset's file. Raises ValueError for a name that is not in configs/."""
+    if name not in preset_names():
+        raise ValueError(f"preset: {name!r} does not exist; choose one of {', '.join(preset_names())}")
+    return CONFIGS / f"{name}.yaml"

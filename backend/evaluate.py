@@ -1,0 +1,215 @@
+"""Held-out prompts at fixed seeds through a set of weights: `espalier evaluate`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from backend import checkpoint, media, prompts
+from backend.config import RunConfig, load, preset_path
+from backend.rewards.shapes import pictures
+from backend.rollout import sample
+from backend.shapes import prompts as shapes_prompts
+from backend.shapes import verify
+from backend.types import Plan
+
+BATCH = 60
+RESAMPLES = 1000
+
+Scores = dict[str, NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class Item:
+    """One picture to make: which prompt of the list, which seed."""
+
+    prompt_index: int
+    prompt: str
+    task: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class Evaluated:
+    """items N; scores by name, float64 [N] each ("strict", "quality" and the rewards); frames [N, F, C, H, W]."""
+
+    items: list[Item]
+    scores: Scores
+    frames: Tensor
+
+
+def generator(seed: int, *place: int) -> torch.Generator:
+    """A CPU generator that depends on nothing but its arguments."""
+    state = np.random.SeedSequence((seed, *place)).generate_state(1, np.uint64)[0]
+    return torch.Generator().manual_seed(int(state >> np.uint64(1)))
+
+
+def items_of(config: RunConfig) -> list[Item]:
+    """Every held-out prompt with every seed; with a limit, evenly spaced prompts."""
+    listed = prompts.held_out(config.evaluation.prompts)
+    limit = min(config.evaluation.limit or len(listed), len(listed))
+    chosen = [int(i) for i in np.linspace(0, len(listed) - 1, limit).round()]
+    return [Item(i, *listed[i], seed) for seed in config.evaluation.seeds for i in chosen]
+
+
+def ode_plan(sigmas: Tensor) -> Plan:
+    """One deterministic sample a prompt."""
+    steps = len(sigmas) - 1
+    return Plan(
+        sigmas, (torch.zeros(1, dtype=torch.long),) * steps, torch.zeros(steps, dtype=torch.float64), keep="last"
+    )
+
+
+def generate(policy: Any, items: Sequence[Item], config: RunConfig) -> Tensor:
+    """Frames [N, F, C, H, W] at 8-bit levels, by the ODE; the noise depends on prompt index and seed alone."""
+    generators = [generator(item.seed, item.prompt_index) for item in items]
+    plan = ode_plan(config.evaluation_grid())
+    rollout = sample(policy, [item.prompt for item in items], plan, generators)
+    return media.quantise(policy.decode(rollout.states[-1][:, 0]))
+
+
+def score(frames: Tensor, items: Sequence[Item], config: RunConfig) -> Scores:
+    """Each reward, strict correctness and held-out quality, [N] each."""
+    texts = [item.prompt for item in items]
+    scores: Scores = {reward.name: reward.score(frames, texts).numpy() for reward in config.rewards}
+    shown = pictures(frames)
+    verdicts = verify.verify(shown, [shapes_prompts.parse(text) for text in texts])
+    scores["strict"] = np.array([float(verdict.strict) for verdict in verdicts])
+    scores["quality"] = verify.quality(shown).astype(np.float64)
+    return scores
+
+
+def evaluate(
+    policy: Any,
+    config: RunConfig,
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+    stop: Callable[[], bool] = lambda: False,
+) -> Evaluated | None:
+    """Sample and score all items of the config's evaluation; None when stopped on the way."""
+    items = items_of(config)
+    frames, scores = [], []
+    for start in range(0, len(items), BATCH):
+        if stop():
+            return None
+        part = items[start : start + BATCH]
+        frames.append(generate(policy, part, config))
+        scores.append(score(frames[-1], part, config))
+        on_progress(start + len(part), len(items))
+    merged = {name: np.concatenate([one[name] for one in scores]) for name in scores[0]}
+    return Evaluated(items, merged, torch.cat(frames))
+
+
+def report(evaluated: Evaluated, step: int) -> dict[str, Any]:
+    """Means with 95 % bootstrap intervals over prompts, resampled inside each task.
+
+    Overall strict accuracy is the mean of task means (GenEval).
+    """
+    tasks = [item.task for item in evaluated.items]
+    names = list(dict.fromkeys(tasks))
+    prompt_of = np.array([item.prompt_index for item in evaluated.items])
+    rng = np.random.default_rng(0)
+    draws = []
+    for task in names:
+        members = np.unique(prompt_of[np.array(tasks) == task])
+        draws.append((task, members, rng.integers(len(members), size=(RESAMPLES, len(members)))))
+
+    def by_task(values: NDArray[np.float64]) -> dict[str, tuple[float, NDArray[np.float64]]]:
+        found = {}
+        for task, members, picks in draws:
+            means = np.array([values[prompt_of == prompt].mean() for prompt in members])
+            found[task] = (float(means.mean()), means[picks].mean(1))
+        return found
+
+    def interval(mean: float, resampled: NDArray[np.float64]) -> dict[str, float]:
+        low, high = np.percentile(resampled, [2.5, 97.5])
+        return {"mean": round(mean, 6), "low": round(float(low), 6), "high": round(float(high), 6)}
+
+    def overall(values: NDArray[np.float64]) -> dict[str, float]:
+        found = list(by_task(values).values())
+        return interval(float(np.mean([mean for mean, _ in found])), np.mean([resampled for _, resampled in found], 0))
+
+    strict = by_task(evaluated.scores["strict"])
+    counts = {task: tasks.count(task) for task in names}
+    return {
+        "strict_accuracy": {
+            "overall": overall(evaluated.scores["strict"]),
+            "tasks": {task: interval(*strict[task]) | {"count": counts[task]} for task in names},
+        },
+        "rewards": {
+            name: overall(values) for name, values in evaluated.scores.items() if name not in ("strict", "quality")
+        },
+        "quality": overall(evaluated.scores["quality"]),
+        "num_prompts": len(np.unique(prompt_of)),
+        "seeds": sorted({item.seed for item in evaluated.items}),
+        "step": step,
+    }
+
+
+def _words(found: dict[str, Any]) -> str:
+    def line(name: str, value: dict[str, float]) -> str:
+        return f"{name:<22}{value['mean']:.4f}   [{value['low']:.4f}, {value['high']:.4f}]"
+
+    strict = found["strict_accuracy"]
+    rows = [line("strict accuracy", strict["overall"])]
+    rows += [line(f"  {task}", value) for task, value in strict["tasks"].items()]
+    rows += [line(f"reward {name}", value) for name, value in found["rewards"].items()]
+    return "\n".join([*rows, line("held-out quality", found["quality"])])
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(
+        prog="espalier evaluate", description="Strict accuracy, rewards and held-out quality, with 95 % intervals."
+    )
+    which = parser.add_mutually_exclusive_group(required=True)
+    which.add_argument("--checkpoint", type=Path, metavar="DIR", help="a checkpoint-<step> folder, or a run folder")
+    which.add_argument("--base", metavar="NAME", help="a base model without training: shapes, a folder, or a hub id")
+    parser.add_argument("--prompts", default="shapes-test", help="the held-out list")
+    parser.add_argument("--seed", type=int, action="append", metavar="S", help="noise seed; repeat for several")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override a setting")
+    parser.add_argument("--weights", choices=["current", "ema"], help="default: ema where the run kept one")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
+    options = parser.parse_args(argv)
+    overrides = [f"evaluation.prompts={options.prompts}", f"evaluation.seeds={options.seed or [0]}", *options.set]
+    try:
+        found = _evaluate_command(options, overrides)
+    except ValueError as error:
+        print(f"espalier evaluate: {error}", file=sys.stderr)
+        return 2
+    print(json.dumps(found, indent=1) if options.json else _words(found))
+    return 0
+
+
+def _evaluate_command(options: argparse.Namespace, overrides: list[str]) -> dict[str, Any]:
+    from backend.device import pick
+
+    step = 0
+    folder: Path | None = options.checkpoint
+    if folder is None:
+        config = load(preset_path("shapes-branchgrpo"), [f"model.base={options.base}", *overrides])
+    else:
+        if folder.is_dir() and not folder.name.startswith("checkpoint-"):
+            folder = checkpoint.latest(folder)
+        if folder is None or not (folder / "config.yaml").is_file():
+            raise ValueError(f"--checkpoint: {options.checkpoint} holds no complete checkpoint; give a run folder")
+        config = load(folder / "config.yaml", overrides)
+    policy = config.model.load(pick(), config.seed)
+    if folder is not None:
+        step = checkpoint.load_weights(folder, policy, prefer_ema=options.weights != "current")
+    evaluated = evaluate(policy, config, on_progress=_print_progress)
+    assert evaluated is not None
+    return report(evaluated, step)
+
+
+def _print_progress(done: int, total: int) -> None:
+    end = "\n" if done == total else ""
+    print(f"\rsampled {done} of {total}", end=end, file=sys.stderr, flush=True)

@@ -1,0 +1,91 @@
+"""Sample a plan: one batched forward for each level, over the nodes of all prompts.
+
+Shape legend
+    P prompts, W_t nodes at level t, D... latent dimensions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+from backend import flow
+from backend.types import Conditioning, Plan, Policy, Rollout
+
+OnLevel = Callable[[int, Tensor, Tensor | None], None]
+
+
+@torch.no_grad()
+def sample(
+    policy: Policy,
+    prompts: Sequence[str],
+    plan: Plan,
+    generators: Sequence[torch.Generator],
+    cond: Conditioning | None = None,
+    guidance: float | None = None,
+    on_level: OnLevel | None = None,
+    dtype: torch.dtype = torch.float32,
+) -> Rollout:
+    """Grow the plan's tree for every prompt; the rollout has no rewards yet.
+
+    generators  one CPU generator a prompt. All noise of a prompt comes from its own, in a fixed order (roots, then each
+                stochastic step), so a prompt's samples depend neither on the device nor on the prompts beside it
+    cond        the encoded prompts, when they are already at hand
+    on_level    called with (level, states [P, W, D...], predicted x0 [P, W, D...]) once a level has been evaluated, and
+                with (T, leaves, None) at the end
+    dtype       of the latents; they are stored as they were sampled, never rounded after their log-probability is known
+
+    A plan whose last rate is 0 ends in the predicted x0 itself; with a positive rate the leaves carry its noise.
+    """
+    if len(generators) != len(prompts):
+        raise ValueError(f"generators: give one for each of the {len(prompts)} prompts, got {len(generators)}")
+    cond = policy.encode(prompts) if cond is None else cond
+    x = _roots(policy, plan, generators, dtype)
+    states, logps = [x], []
+    for step, parents in enumerate(plan.parents):
+        flat = x.flatten(0, 1)
+        rows = torch.arange(len(prompts), device=x.device).repeat_interleave(x.shape[1])
+        sigma, sigma_next, rate = plan.sigmas[step], plan.sigmas[step + 1], plan.rates[step]
+        v = policy.velocity(flat, sigma.to(flat).expand(len(flat)), cond.take(rows), plan.weights, guidance)
+        if on_level is not None:
+            on_level(step, x, flow.predict_x0(flat, v, sigma).view_as(x))
+        mean, std = flow.sde_mean_std(flat, v, sigma, sigma_next, rate)
+        mean = mean.view_as(x)[:, parents.to(x.device)]
+        if rate > 0:
+            x = mean + std * _branch_noise(plan, step, generators, mean)
+            logps.append(flow.log_prob(x.flatten(0, 1), mean.flatten(0, 1), std).view(x.shape[:2]))
+        else:
+            x = mean
+            logps.append(x.new_full(x.shape[:2], math.nan))
+        states = [*states, x] if plan.keep == "all" else [x]
+    if on_level is not None:
+        on_level(plan.num_steps, x, None)
+    return Rollout(plan, tuple(prompts), cond, tuple(states), tuple(logps))
+
+
+def _roots(policy: Policy, plan: Plan, generators: Sequence[torch.Generator], dtype: torch.dtype) -> Tensor:
+    width = plan.widths[0]
+    drawn = _draw(generators, (1 if plan.shared_noise else width, *policy.latent_shape), dtype)
+    return drawn.expand(-1, width, *policy.latent_shape).to(policy.device)
+
+
+def _branch_noise(plan: Plan, step: int, generators: Sequence[torch.Generator], mean: Tensor) -> Tensor:
+    """Unit noise [P, W, D...] of the children at `step`.
+
+    At a split, siblings share a part: xi_b = (xi_0 + s eta_b) / sqrt(1 + s^2) (BranchGRPO, eq. 2), each still N(0, I).
+    The shared part is drawn afresh for every node and split: used twice on a path it would break the leaves' law.
+    """
+    parents, s = plan.parents[step], plan.spread
+    own = _draw(generators, tuple(mean.shape[1:]), mean.dtype)
+    if math.isinf(s) or len(parents.unique()) == len(parents):
+        return own.to(mean.device)
+    shared = _draw(generators, (plan.widths[step], *mean.shape[2:]), mean.dtype)[:, parents]
+    return ((shared + s * own) / math.sqrt(1 + s * s)).to(mean.device)
+
+
+def _draw(generators: Sequence[torch.Generator], shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+    """One draw a prompt, because each prompt owns its stream: [P, *shape] on the CPU."""
+    return torch.stack([torch.randn(shape, generator=generator, dtype=dtype) for generator in generators])

@@ -1,0 +1,234 @@
+"""Pretrains the bundled base model: `python -m backend.shapes.pretrain`.
+
+Four stages, each seeded, logged to WORK/log.jsonl and resumed from WORK when cut off:
+1. autoencoder: an AutoencoderKL that packs 64x64 pictures into 8x8x8 latents;
+2. latents of a fixed set of pictures, computed once;
+3. decoder: its half of the autoencoder goes on learning, from latents with some noise, while the encoder stays;
+4. transformer: an SD3Transformer2DModel (flow matching) together with its two CLIP text encoders, from scratch.
+The result is a StableDiffusion3Pipeline folder that `DiffusionPipeline.from_pretrained` loads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from backend.shapes import prompts, render
+from backend.shapes.bundle import BASE, TEXT_LENGTH, build_modules, save_bundle
+
+AUTOENCODER_BATCH = 32
+BATCH = 96
+PICTURES = 60_000
+KL_WEIGHT = 1e-4
+EMA_DECAY = 0.9995
+DROP_TEXT = 0.1
+
+
+def _log(work: Path, **facts: Any) -> None:
+    line = json.dumps({"time": round(time.time(), 1), **facts})
+    print(line, flush=True)
+    with (work / "log.jsonl").open("a") as log:
+        log.write(line + "\n")
+
+
+def pictures(number: int, seed: int) -> tuple[Tensor, list[str]]:
+    """Truths of random training prompts: uint8 [number, 3, 64, 64] and their texts."""
+    rng = np.random.default_rng(seed)
+    chosen = [prompts.training_prompt(rng) for _ in range(number)]
+    stack = np.stack([render.render(item.scene, rng) for item in chosen])
+    return torch.from_numpy(stack).permute(0, 3, 1, 2).contiguous(), [item.text for item in chosen]
+
+
+def _normalised(images: Tensor) -> Tensor:
+    return images.float() / 127.5 - 1
+
+
+def train_autoencoder(vae: Any, work: Path, steps: int, seed: int) -> None:
+    """L1 reconstruction, objects weighted five times the ground, with a small KL term; one-cycle learning rate."""
+    done = work / "autoencoder.pt"
+    if done.exists():
+        vae.load_state_dict(torch.load(done, weights_only=True))
+        return
+    torch.manual_seed(seed)
+    data, _ = pictures(12_000, seed + 1)
+    vae.to(memory_format=torch.channels_last).train()
+    optimizer = torch.optim.AdamW(vae.parameters(), lr=2e-3, weight_decay=1e-4)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=steps, pct_start=0.05)
+    started = time.time()
+    for step in range(steps):
+        x = _normalised(data[torch.randint(len(data), (AUTOENCODER_BATCH,))]).to(memory_format=torch.channels_last)
+        posterior = vae.encode(x).latent_dist
+        out = vae.decode(posterior.sample()).sample
+        weight = 1 + 4 * (x.amax(1, keepdim=True) > -0.6).float()
+        reconstruction = (weight * (out - x).abs()).mean()
+        loss = reconstruction + KL_WEIGHT * posterior.kl().mean() / 64
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(vae.parameters(), 1.0)
+        optimizer.step()
+        schedule.step()
+        if step % 50 == 0 or step == steps - 1:
+            seconds = round(time.time() - started, 1)
+            _log(work, stage="autoencoder", step=step, l1=round(reconstruction.item(), 5), seconds=seconds)
+    vae.eval()
+    torch.save(vae.state_dict(), done)
+
+
+def train_decoder(vae: Any, work: Path, steps: int, seed: int) -> None:
+    """Sharpen the decoder on latents with up to 0.3 of noise, as a denoiser leaves; the encoder is frozen."""
+    done = work / "decoder.pt"
+    if done.exists():
+        vae.decoder.load_state_dict(torch.load(done, weights_only=True))
+        return
+    torch.manual_seed(seed + 3)
+    data, _ = pictures(12_000, seed + 4)
+    vae.to(memory_format=torch.channels_last)
+    parameters = list(vae.decoder.parameters())
+    optimizer = torch.optim.AdamW(parameters, lr=1.5e-3, weight_decay=1e-4)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1.5e-3, total_steps=steps, pct_start=0.05)
+    started = time.time()
+    for step in range(steps):
+        x = _normalised(data[torch.randint(len(data), (AUTOENCODER_BATCH,))]).to(memory_format=torch.channels_last)
+        with torch.no_grad():
+            latents = vae.encode(x).latent_dist.sample()
+        out = vae.decoder(latents + 0.3 * torch.rand(len(x), 1, 1, 1) * torch.randn_like(latents))
+        weight = 1 + 4 * (x.amax(1, keepdim=True) > -0.6).float()
+        loss = (weight * (out - x).abs()).mean()
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        schedule.step()
+        if step % 50 == 0 or step == steps - 1:
+            _log(work, stage="decoder", step=step, l1=round(loss.item(), 5), seconds=round(time.time() - started, 1))
+    torch.save(vae.decoder.state_dict(), done)
+
+
+@torch.no_grad()
+def encode_pictures(vae: Any, work: Path, seed: int) -> tuple[Tensor, Tensor, list[str]]:
+    """Means and log-variances [PICTURES, 8, 8, 8] float16 of the training pictures, and their texts."""
+    done = work / "latents.pt"
+    if not done.exists():
+        started = time.time()
+        data, texts = pictures(PICTURES, seed + 2)
+        parts = [vae.encode(_normalised(chunk)).latent_dist for chunk in data.split(100)]
+        mean = torch.cat([part.mean for part in parts])
+        logvar = torch.cat([part.logvar for part in parts])
+        torch.save({"mean": mean.half(), "logvar": logvar.half(), "texts": texts}, done)
+        _log(work, stage="latents", pictures=PICTURES, seconds=round(time.time() - started, 1))
+    stored = torch.load(done, weights_only=True)
+    return stored["mean"], stored["logvar"], stored["texts"]
+
+
+def _embed(modules: Any, ids: Tensor) -> tuple[Tensor, Tensor]:
+    """The conditioning that StableDiffusion3Pipeline.encode_prompt builds, without tokens for the absent T5."""
+    outputs = [encoder(ids, output_hidden_states=True) for encoder in (modules.text_encoder, modules.text_encoder_2)]
+    embeds = torch.cat([out.hidden_states[-2] for out in outputs], -1)
+    return embeds, torch.cat([out.text_embeds for out in outputs], -1)
+
+
+def train_transformer(modules: Any, work: Path, steps: int, seed: int, save_every: int) -> None:
+    """Rectified flow with logit-normal times; 10 % of the prompts are emptied for classifier-free guidance."""
+    vae = modules.vae
+    mean, logvar, texts = encode_pictures(vae, work, seed)
+    shift, scale = float(mean.float().mean()), 1 / float(mean.float().std())
+    vae.register_to_config(shift_factor=shift, scaling_factor=scale)
+    tokenizer = modules.tokenizer
+    padded = {"padding": "max_length", "max_length": TEXT_LENGTH, "return_tensors": "pt"}
+    ids = tokenizer(texts, **padded).input_ids
+    empty = tokenizer("", **padded).input_ids
+    nets = torch.nn.ModuleList([modules.transformer, modules.text_encoder, modules.text_encoder_2])
+    parameters = list(nets.parameters())
+    optimizer = torch.optim.AdamW(parameters, lr=1e-3, betas=(0.9, 0.99), weight_decay=0.01)
+    ema = {name: value.clone() for name, value in nets.state_dict().items()}
+    step, spent = 0, 0.0
+    partial = work / "transformer.pt"
+    if partial.exists():
+        stored = torch.load(partial, weights_only=True)
+        nets.load_state_dict(stored["nets"])
+        optimizer.load_state_dict(stored["optimizer"])
+        ema, step, spent = stored["ema"], stored["step"], stored["seconds"]
+    nets.train()
+    started = time.time()
+    losses: list[float] = []
+    while step < steps:
+        rng = torch.Generator().manual_seed(seed * 1_000_003 + step)
+        rows = torch.randint(len(ids), (BATCH,), generator=rng)
+        noise_of_posterior = torch.randn(BATCH, *mean.shape[1:], generator=rng)
+        x0 = (mean[rows].float() + (0.5 * logvar[rows].float()).exp() * noise_of_posterior - shift) * scale
+        eps = torch.randn(x0.shape, generator=rng)
+        sigma = torch.sigmoid(torch.randn(BATCH, generator=rng) + 0.3)
+        tokens = torch.where(torch.rand(BATCH, 1, generator=rng) < DROP_TEXT, empty, ids[rows])
+        embeds, pooled = _embed(modules, tokens)
+        s = sigma[:, None, None, None]
+        velocity = modules.transformer(
+            hidden_states=(1 - s) * x0 + s * eps,
+            encoder_hidden_states=embeds,
+            pooled_projections=pooled,
+            timestep=sigma * 1000,
+            return_dict=False,
+        )[0]
+        loss = functional.mse_loss(velocity, eps - x0)
+        for group in optimizer.param_groups:
+            group["lr"] = 1e-3 * min(1.0, (step + 1) / 200)
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+        optimizer.step()
+        losses.append(loss.item())
+        step += 1
+        decay = min(EMA_DECAY, step / (step + 10))
+        for name, value in nets.state_dict().items():
+            if value.is_floating_point():
+                ema[name].lerp_(value, 1 - decay)
+        if step % 100 == 0:
+            seconds = round(spent + time.time() - started, 1)
+            _log(work, stage="transformer", step=step, mse=round(sum(losses) / len(losses), 5), seconds=seconds)
+            losses.clear()
+        if step % save_every == 0 or step == steps:
+            state = {"nets": nets.state_dict(), "optimizer": optimizer.state_dict(), "ema": ema, "step": step}
+            torch.save({**state, "seconds": spent + time.time() - started}, partial.with_suffix(".tmp"))
+            partial.with_suffix(".tmp").rename(partial)
+    nets.load_state_dict(ema)
+    nets.eval()
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=Path("data/pretrain"), help="checkpoints and the log")
+    parser.add_argument("--out", type=Path, default=BASE, help="the pipeline folder to write")
+    parser.add_argument("--autoencoder-steps", type=int, default=1000)
+    parser.add_argument("--decoder-steps", type=int, default=1000)
+    parser.add_argument("--steps", type=int, default=12_000, help="training steps of the transformer")
+    parser.add_argument("--stop-after", choices=["decoder", "transformer"], default="transformer")
+    parser.add_argument("--save-every", type=int, default=500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    options = parser.parse_args(argv)
+    torch.set_num_threads(options.threads)
+    options.work.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(options.seed)
+    modules = build_modules()
+    train_autoencoder(modules.vae, options.work, options.autoencoder_steps, options.seed)
+    encode_pictures(modules.vae, options.work, options.seed)
+    train_decoder(modules.vae, options.work, options.decoder_steps, options.seed)
+    if options.stop_after == "decoder":
+        return 0
+    train_transformer(modules, options.work, options.steps, options.seed, options.save_every)
+    save_bundle(modules, options.out)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

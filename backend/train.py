@@ -1,0 +1,364 @@
+"""The training loop, and `espalier train`: the same program with and without a database, a worker or a page."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from backend import checkpoint, media
+from backend.config import RunConfig, dump, load
+from backend.device import pick
+from backend.evaluate import Evaluated, Item, evaluate, generate, generator, items_of, report, score
+from backend.events import (
+    CheckpointSaved,
+    EvaluationDone,
+    Event,
+    EventLog,
+    Progress,
+    RunEnded,
+    RunStarted,
+    Sample,
+    SamplesSaved,
+    StepDone,
+)
+from backend.facts import environment
+from backend.models.weights import Ema
+from backend.rollout import sample
+from backend.tree_record import TreeRecorder
+from backend.types import Credit, Rollout
+
+Emit = Callable[[Event], None]
+NOISE, WATCHED_SEED = 0, 7
+
+
+class NonFinite(RuntimeError):
+    """A number that training depends on is NaN or infinite."""
+
+
+@dataclass
+class Clock:
+    """Seconds spent in each phase of one step."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def __call__(self, phase: str) -> Iterator[None]:
+        started = perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + perf_counter() - started
+
+
+@dataclass
+class Trainer:
+    """What one run holds in memory."""
+
+    config: RunConfig
+    run_dir: Path
+    policy: Any
+    emit: Emit
+    stop: Callable[[], bool] = lambda: False
+
+    def __post_init__(self) -> None:
+        settings = self.config.optimizer
+        self.optimizer = torch.optim.AdamW(
+            self.policy.tuned.parameters(),
+            lr=settings.learning_rate,
+            betas=(settings.beta1, settings.beta2),
+            weight_decay=settings.weight_decay,
+        )
+        self.ema = Ema(self.policy.module, settings.ema_decay) if settings.ema_decay is not None else None
+        self.sigmas: Tensor = self.config.grid()
+
+    def averaged(self) -> Any:
+        """A context in which the policy computes with the weights that are evaluated."""
+        return nullcontext() if self.ema is None else self.ema.in_place()
+
+    def roll_out(self, step: int, clock: Clock, recorder: TreeRecorder | None = None) -> Rollout:
+        """Sample the step's groups and score them: rewards [P, G]."""
+        config = self.config
+        texts = config.prompts.batch(config.seed, step)
+        generators = [generator(config.seed, step, index, NOISE) for index in range(len(texts))]
+        plan = config.method.plan(step, self.sigmas)
+        with clock("rollout"):
+            on_level = recorder.on_level(plan, texts) if recorder else None
+            rollout = sample(self.policy, texts, plan, generators, on_level=on_level)
+            leaves = rollout.states[-1]
+            frames = media.quantise(self.policy.decode(leaves.flatten(0, 1)))
+        _require_finite(leaves, "latents", f"rollout of step {step}")
+        with clock("reward"):
+            repeated = [text for text in texts for _ in range(plan.num_leaves)]
+            parts: dict[str, Tensor] = {
+                one.name: one.score(frames, repeated).view(len(texts), -1) for one in config.rewards
+            }
+            total = sum(one.weight * parts[one.name] for one in config.rewards)
+        assert isinstance(total, Tensor)
+        _require_finite(total, "rewards", f"rollout of step {step}")
+        return replace(rollout, rewards=total, parts=parts)
+
+    def update(self, rollout: Rollout, credit: Credit, step: int, clock: Clock) -> dict[str, float]:
+        """All optimizer steps of one rollout; the mean of their metrics."""
+        settings = self.config.optimizer
+        rate = settings.learning_rate * min(1.0, (step + 1) / settings.warmup if settings.warmup else 1.0)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        seen: dict[str, list[float]] = {}
+        with clock("loss"):
+            for loss in self.config.method.losses(self.policy, rollout, credit, step):
+                with clock("backward"):
+                    loss.value.backward()
+                if loss.update:
+                    norm = torch.nn.utils.clip_grad_norm_(self.policy.tuned.parameters(), settings.max_grad_norm)
+                    _require_finite(norm, "gradient norm", f"update of step {step}")
+                    self.optimizer.step()
+                    self.optimizer.zero_grad(set_to_none=True)
+                    seen.setdefault("train/grad_norm", []).append(float(norm))
+                    if self.ema is not None:
+                        self.ema.update()
+                for name, value in loss.metrics.items():
+                    seen.setdefault(name, []).append(value)
+        return {name: sum(values) / len(values) for name, values in seen.items()}
+
+    def train_step(self, step: int, clock: Clock, recorder: TreeRecorder | None = None) -> dict[str, float]:
+        """One training step; its metrics under their charted names."""
+        with clock("step"):
+            rollout = self.roll_out(step, clock, recorder)
+            credit = self.config.method.credit(rollout, step)
+            metrics = self.update(rollout, credit, step, clock)
+        if recorder is not None:
+            recorder.finish(rollout, credit)
+        metrics |= _group_metrics(rollout, credit)
+        return metrics | {
+            f"time/{phase}": clock.seconds.get(phase, 0.0) for phase in ("rollout", "reward", "loss", "step")
+        }
+
+    def run(self, start: int) -> str:
+        """Steps start .. config.steps; returns the outcome, done or stopped."""
+        config, every = self.config, self.config.logging
+        if start == 0 and not self.evaluate(0):
+            return "stopped"
+        if start == 0:
+            self.save_watched(0)
+        for step in range(start, config.steps):
+            if self.stop():
+                self.save(step)
+                return "stopped"
+            clock, done = Clock(), step + 1
+            drawn = step % every.tree_every == 0 or done == config.steps
+            recorder = TreeRecorder(step, self.run_dir, self.policy, self.emit) if drawn else None
+            metrics = self.train_step(step, clock, recorder)
+            self.emit(StepDone(step=done, metrics=_finite_or_none(metrics)))
+            if done % every.samples_every == 0 or done == config.steps:
+                self.save_watched(done)
+            if done % every.checkpoint_every == 0 or done == config.steps:
+                self.save(done)
+            asked = config.evaluation.every and done % config.evaluation.every == 0
+            if (asked or done == config.steps) and not self.evaluate(done):
+                return "stopped"
+        return "done"
+
+    def evaluate(self, step: int) -> bool:
+        """Evaluate the present weights on the held-out list; False when stopped on the way."""
+
+        def progress(done: int, total: int) -> None:
+            self.emit(Progress(step=step, phase="evaluate", done=done, total=total))
+
+        with self.averaged():
+            evaluated = evaluate(self.policy, self.config, progress, self.stop)
+        if evaluated is None:
+            return False
+        found = report(evaluated, step)
+        self.emit(EvaluationDone(step=step, report=found))
+        shown = _spread(evaluated, self.config.evaluation.shown)
+        self._save_samples(step, "test", evaluated.items, evaluated.frames, evaluated.scores, shown)
+        return True
+
+    def save_watched(self, step: int) -> None:
+        """The same twelve held-out prompts and seeds every time, to see the model change."""
+        first_seed = [item for item in items_of(self.config) if item.seed == self.config.evaluation.seeds[0]]
+        stride = max(1, len(first_seed) // 12)
+        items = [replace(item, seed=WATCHED_SEED) for item in first_seed[stride // 2 :: stride][:12]]
+        with self.averaged():
+            frames = generate(self.policy, items, self.config)
+        scores = score(frames, items, self.config)
+        self._save_samples(step, "fixed", items, frames, scores, list(range(len(items))))
+
+    def _save_samples(
+        self, step: int, collection: str, items: list[Item], frames: Tensor, scores: Any, shown: list[int]
+    ) -> None:
+        samples = [
+            Sample(
+                prompt_index=items[i].prompt_index,
+                prompt=items[i].prompt,
+                seed=items[i].seed,
+                task=items[i].task,
+                media=media.save_image(self.run_dir, frames[i, 0]),
+                scores={name: round(float(values[i]), 6) for name, values in scores.items()},
+            )
+            for i in shown
+        ]
+        self.emit(SamplesSaved(step=step, collection=collection, samples=samples))
+
+    def save(self, step: int) -> None:
+        folder = checkpoint.save(self.run_dir, step, self.policy, self.optimizer, self.ema, dump(self.config))
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        self.emit(CheckpointSaved(step=step, path=folder.name, bytes=size))
+
+
+def _require_finite(values: Tensor, what: str, where: str) -> None:
+    if not torch.isfinite(values).all():
+        raise NonFinite(f"{what} became NaN or infinite in the {where}")
+
+
+def _finite_or_none(metrics: dict[str, float]) -> dict[str, float | None]:
+    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
+
+
+def _group_metrics(rollout: Rollout, credit: Credit) -> dict[str, float]:
+    assert rollout.rewards is not None
+    rewards = rollout.rewards
+    spread = rewards.std(1, unbiased=False)
+    kept = torch.cat([a[k.to(a.device)] for a, k in zip(credit.advantages, credit.keep, strict=True)])
+    metrics = {
+        "train/reward_mean": float(rewards.mean()),
+        "train/reward_std": float(spread.mean()),
+        "train/zero_std_ratio": float((spread < 1e-6).double().mean()),
+        "train/advantage_abs_mean": float(kept.abs().mean()),
+    }
+    return metrics | {f"train/reward_{name}": float(part.mean()) for name, part in rollout.parts.items()}
+
+
+def _spread(evaluated: Evaluated, number: int) -> list[int]:
+    """Indices of `number` items of the first seed, evenly spaced over the list."""
+    first = [i for i, item in enumerate(evaluated.items) if item.seed == evaluated.items[0].seed]
+    number = min(number, len(first))
+    return [first[int(k * len(first) / number)] for k in range(number)]
+
+
+class StopRequest:
+    """Set by a `stop` line or the end of standard input, SIGTERM, or Ctrl+C."""
+
+    def __init__(self, watch_stdin: bool) -> None:
+        self._asked = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._asked.set())
+        if watch_stdin:
+            threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        # EOF means that the supervisor is gone, so this run is nobody's any more
+        for line in iter(sys.stdin.readline, ""):
+            if line.strip() == "stop":
+                break
+        self._asked.set()
+
+    def __call__(self) -> bool:
+        return self._asked.is_set()
+
+
+def train(config: RunConfig, run_dir: Path, emit: Emit, stop: Callable[[], bool], resume: bool) -> str:
+    """Run the config in run_dir to its end, a stop, or a failure; returns the outcome after emitting it."""
+    last = 0
+    try:
+        policy = config.model.load(pick(), config.seed)
+        trainer = Trainer(config, run_dir, policy, emit, stop)
+        newest = checkpoint.latest(run_dir) if resume else None
+        start = checkpoint.resume(newest, policy, trainer.optimizer, trainer.ema) if newest else 0
+        trained = sum(value.numel() for value in policy.tuned.parameters())
+        emit(
+            RunStarted(
+                start_step=start,
+                total_steps=config.steps,
+                facts=environment(policy.device),
+                trained_parameters=trained,
+                total_parameters=sum(value.numel() for value in policy.module.parameters()),
+                forwards_per_prompt=config.method.plan(start, trainer.sigmas).forwards_per_prompt,
+            )
+        )
+        last = start
+        outcome = trainer.run(start)
+        emit(
+            RunEnded(
+                step=config.steps if outcome == "done" else last, outcome="done" if outcome == "done" else "stopped"
+            )
+        )
+        return outcome
+    except (NonFinite, ValueError, RuntimeError, OSError) as error:
+        traceback.print_exc()
+        newest = checkpoint.latest(run_dir)
+        kept = f"; the last good checkpoint is {newest.name}" if newest else "; no checkpoint was saved before it"
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        emit(
+            RunEnded(
+                step=last,
+                outcome="failed",
+                what=f"{error}{kept}",
+                where=f"{frame.name}, {frame.filename}:{frame.lineno}",
+            )
+        )
+        return "failed"
+
+
+class _Bar:
+    """A progress bar over steps, fed by the events."""
+
+    def __init__(self, log: EventLog, total: int, quiet: bool) -> None:
+        from tqdm import tqdm
+
+        self._log = log
+        self._bar = tqdm(total=total, unit="step", disable=quiet, dynamic_ncols=True)
+
+    def __call__(self, event: Event) -> None:
+        self._log(event)
+        if isinstance(event, RunStarted):
+            self._bar.update(event.start_step - self._bar.n)
+        elif isinstance(event, StepDone):
+            self._bar.set_postfix(reward=f"{event.metrics['train/reward_mean'] or 0:.3f}")
+            self._bar.update(event.step - self._bar.n)
+        elif isinstance(event, EvaluationDone):
+            overall = event.report["strict_accuracy"]["overall"]
+            self._bar.write(
+                f"step {event.step}: strict accuracy "
+                f"{overall['mean']:.4f} [{overall['low']:.4f}, {overall['high']:.4f}]"
+            )
+        elif isinstance(event, RunEnded):
+            self._bar.close()
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="espalier train", description="Train a run in this process.")
+    parser.add_argument("config", type=Path, help="a YAML file, for example configs/shapes-branchgrpo.yaml")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="run folder: events, media, checkpoints")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override a setting")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest complete checkpoint in DIR")
+    parser.add_argument("--watch-stdin", action="store_true", help="stop at a `stop` line or the end of standard input")
+    options = parser.parse_args(argv)
+    try:
+        config = load(options.config, options.set)
+        if not options.resume and (options.out / "events.jsonl").exists():
+            raise ValueError(f"--out: {options.out} already holds a run; add --resume to go on, or name another folder")
+    except ValueError as error:
+        print(f"espalier train: {error}", file=sys.stderr)
+        return 2
+    options.out.mkdir(parents=True, exist_ok=True)
+    if (options.out / "config.yaml").resolve() != options.config.resolve():
+        (options.out / "config.yaml").write_text(dump(config), encoding="utf-8")
+    stop = StopRequest(options.watch_stdin)
+    log = EventLog(options.out / "events.jsonl")
+    outcome = train(config, options.out, _Bar(log, config.steps, options.watch_stdin), stop, options.resume)
+    log.close()
+    return 1 if outcome == "failed" else 0

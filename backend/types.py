@@ -1,0 +1,157 @@
+"""The records that pass between the parts of the engine, and the protocols they meet through.
+
+Shape legend
+    P prompts, T denoising steps, W_t nodes at level t (W_0 roots, W_T = G leaves), D... latent dimensions,
+    N media, F frames, C channels, H height, W width.
+    sigma runs from 1 (noise) to 0 (data): x = (1 - sigma) x0 + sigma eps, v = eps - x0.
+    An image is a video with F = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, Self
+
+import torch
+from torch import Tensor
+
+Weights = Literal["current", "reference", "old"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How one group is sampled: a tree over denoising steps. A flat group is a tree that never splits.
+
+    sigmas   [T+1] float64, 1 -> 0
+    parents  T index tensors; parents[i] is Long[W_{i+1}], the level-i parent of each node of level i+1
+    rates    [T] float64, the diffusion g(sigma_i) of each step; 0 marks a deterministic (ODE) step
+    spread   s of the branch noise at splits, xi_b = (xi_0 + s eta_b) / sqrt(1 + s^2); inf = independent siblings
+    shared_noise  all roots of a prompt start from the same latent
+    weights  which weights sample ("current" or "old")
+    keep     "all" stores every level, "last" only the leaves
+    """
+
+    sigmas: Tensor
+    parents: tuple[Tensor, ...]
+    rates: Tensor
+    spread: float = float("inf")
+    shared_noise: bool = True
+    weights: Weights = "current"
+    keep: Literal["all", "last"] = "all"
+
+    def __post_init__(self) -> None:
+        num_steps = len(self.parents)
+        if len(self.sigmas) != num_steps + 1 or len(self.rates) != num_steps:
+            raise ValueError(
+                f"plan: {num_steps} levels of parents need {num_steps + 1} sigmas and {num_steps} rates, "
+                f"got {len(self.sigmas)} and {len(self.rates)}"
+            )
+        for step, parents in enumerate(self.parents):
+            if step and int(parents.max()) >= len(self.parents[step - 1]):
+                raise ValueError(f"plan: step {step} names parent {int(parents.max())}, which does not exist")
+            if self.rates[step] == 0 and len(parents.unique()) < len(parents):
+                raise ValueError(
+                    f"plan: step {step} splits but is deterministic, so the children would be equal; "
+                    "give the step a positive rate or move the split"
+                )
+
+    @property
+    def num_steps(self) -> int:
+        return len(self.parents)
+
+    @property
+    def widths(self) -> list[int]:
+        """W_0 .. W_T, nodes per prompt at each level."""
+        return [int(self.parents[0].max()) + 1, *(len(parents) for parents in self.parents)]
+
+    @property
+    def num_leaves(self) -> int:
+        return self.widths[-1]
+
+    @property
+    def forwards_per_prompt(self) -> int:
+        """Network evaluations of one rollout: one for each parent and step."""
+        return sum(self.widths[:-1])
+
+
+class Conditioning(Protocol):
+    """Encoded prompts, one row a prompt."""
+
+    def take(self, rows: Tensor) -> Self:
+        """The conditioning of rows (Long[N]), so that N latents can be evaluated in one forward."""
+        ...
+
+
+class Policy(Protocol):
+    """A generator seen as a velocity field."""
+
+    latent_shape: tuple[int, ...]
+    device: torch.device
+
+    def encode(self, prompts: Sequence[str]) -> Conditioning: ...
+
+    def velocity(
+        self, x: Tensor, sigma: Tensor, cond: Conditioning, weights: Weights = "current", guidance: float | None = None
+    ) -> Tensor:
+        """x [N, D...], sigma [N] -> v [N, D...] in float32 (float64 when x is). guidance None: the policy's own."""
+        ...
+
+    def decode(self, x0: Tensor) -> Tensor:
+        """Latents [N, D...] -> frames [N, F, C, H, W] in 0..1."""
+        ...
+
+
+class Reward(Protocol):
+    name: str
+
+    def score(self, frames: Tensor, prompts: Sequence[str]) -> Tensor:
+        """frames [N, F, C, H, W] in 0..1 and N prompts -> float64 [N], larger is better."""
+        ...
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """What was sampled and how it was judged.
+
+    prompts  P texts;  cond  their conditioning
+    states   T+1 tensors [P, W_t, D...] (only the last when plan.keep is "last")
+    logps    T tensors [P, W_{t+1}], mean over latent dimensions, detached; NaN on deterministic steps
+    rewards  [P, G] float64, the weighted sum;  parts  each reward alone, raw, [P, G]
+    """
+
+    plan: Plan
+    prompts: tuple[str, ...]
+    cond: Conditioning
+    states: tuple[Tensor, ...]
+    logps: tuple[Tensor, ...]
+    rewards: Tensor | None = None
+    parts: dict[str, Tensor] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Credit:
+    """advantages and keep: T tensors [P, W_{t+1}] (of the edge into each node); values: T+1 tensors [P, W_t]."""
+
+    advantages: tuple[Tensor, ...]
+    keep: tuple[Tensor, ...]
+    values: tuple[Tensor, ...]
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One share of the loss: the loop calls backward on value, and steps the optimizer where update is set."""
+
+    value: Tensor
+    metrics: dict[str, float]
+    update: bool = False
+
+
+class Method(Protocol):
+    """A reinforcement-learning method. Its fields are its hyperparameters."""
+
+    def plan(self, step: int, sigmas: Tensor) -> Plan: ...
+
+    def credit(self, rollout: Rollout, step: int) -> Credit: ...
+
+    def losses(self, policy: Policy, rollout: Rollout, credit: Credit, step: int) -> Iterator[Loss]: ...

@@ -1,0 +1,144 @@
+"""The loop on the bundled base: what it emits, exact resume, stops and failures."""
+
+import json
+
+import pytest
+import torch
+
+from backend import checkpoint, events, train
+from backend.device import pick
+from backend.events import CheckpointSaved, EvaluationDone, RunEnded, RunStarted, SamplesSaved, StepDone, TreeDrawn
+
+LORA = "model.tuning={kind: lora, rank: 4, alpha: 8}"
+
+
+def run(config, folder, stop=lambda: False, resume=False):
+    folder.mkdir(exist_ok=True)
+    seen = []
+    outcome = train.train(config, folder, seen.append, stop, resume)
+    return outcome, seen
+
+
+def trained(folder, step):
+    from safetensors.torch import load_file
+
+    return load_file(folder / f"checkpoint-{step}" / checkpoint.WEIGHTS)
+
+
+def test_a_run_tells_its_whole_story(small, tmp_path):
+    outcome, seen = run(small(), tmp_path)
+    assert outcome == "done"
+    kinds = [type(one) for one in seen]
+    assert kinds[0] is RunStarted
+    assert kinds[-1] is RunEnded
+    assert [one.step for one in seen if isinstance(one, StepDone)] == [1, 2, 3, 4]
+    assert [one.step for one in seen if isinstance(one, EvaluationDone)] == [0, 4]
+    assert [(one.collection, one.step, len(one.samples)) for one in seen if isinstance(one, SamplesSaved)] == [
+        ("test", 0, 6), ("fixed", 0, 6), ("fixed", 2, 6), ("fixed", 4, 6), ("test", 4, 6),
+    ]  # fmt: skip
+    assert [one.path for one in seen if isinstance(one, CheckpointSaved)] == ["checkpoint-4"]
+    for one in seen:
+        assert events.parse(one.model_dump_json()) == one
+
+
+def test_the_tree_grows_and_ends_with_credit(small, tmp_path):
+    _, seen = run(small(), tmp_path)
+    first = [one for one in seen if isinstance(one, TreeDrawn) and one.step == 0]
+    assert [one.level for one in first] == [0, 1, 4]
+    whole = first[-1]
+    assert [len(level) for level in whole.parents] == [2, 4, 4, 4]
+    assert [len(level) for level in whole.values] == [1, 2, 4, 4, 4]
+    assert whole.logps[-1] == [None] * 4
+    assert len(whole.rewards) == 4
+    assert whole.sprite.nodes == [(0, 0), (1, 0), (1, 1), (4, 0), (4, 1), (4, 2), (4, 3)]
+    assert (tmp_path / whole.sprite.media.path).stat().st_size == whole.sprite.media.bytes
+
+
+def test_first_update_has_ratio_exactly_one(small, tmp_path):
+    _, seen = run(small("steps=1"), tmp_path)
+    metrics = next(one.metrics for one in seen if isinstance(one, StepDone))
+    assert metrics["train/ratio_mean"] == 1.0
+    assert metrics["train/clipfrac"] == 0.0
+    assert metrics["train/approx_kl"] == 0.0
+
+
+@pytest.mark.parametrize("tuning", ["model.tuning={kind: full}", LORA])
+@pytest.mark.parametrize("ema", [None, 0.9])
+def test_four_steps_equal_two_and_a_resume_and_two(small, tmp_path, tuning, ema):
+    more = [tuning, f"optimizer.ema_decay={ema or 'null'}", "optimizer.warmup=3"]
+    config = small(*more)
+    assert run(config, tmp_path / "whole")[0] == "done"
+
+    done = []
+    stop_after_two = lambda: len(done) >= 2  # noqa: E731
+    folder = tmp_path / "parts"
+    folder.mkdir()
+
+    def emit(event):
+        if isinstance(event, StepDone):
+            done.append(event)
+
+    assert train.train(config, folder, emit, stop_after_two, resume=False) == "stopped"
+    assert checkpoint.latest(folder).name == "checkpoint-2"
+    outcome, seen = run(config, folder, resume=True)
+    assert outcome == "done"
+    assert next(one for one in seen if isinstance(one, RunStarted)).start_step == 2
+
+    whole, parts = trained(tmp_path / "whole", 4), trained(folder, 4)
+    assert whole.keys() == parts.keys()
+    assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+def test_a_torn_checkpoint_is_passed_over(small, tmp_path):
+    run(small("logging.checkpoint_every=2"), tmp_path)
+    newest = tmp_path / "checkpoint-4" / checkpoint.WEIGHTS
+    newest.write_bytes(newest.read_bytes()[:-10])
+    assert checkpoint.latest(tmp_path).name == "checkpoint-2"
+    with pytest.raises(ValueError, match="incomplete or changed"):
+        checkpoint.load_weights(tmp_path / "checkpoint-4", small().model.load(pick(), 0))
+
+
+def test_weights_of_another_model_are_refused(small, tmp_path):
+    run(small("steps=1", LORA), tmp_path)
+    with pytest.raises(ValueError, match="other weights"):
+        checkpoint.load_weights(tmp_path / "checkpoint-1", small("model.tuning={kind: full}").model.load(pick(), 0))
+
+
+def test_a_nan_stops_the_run_and_says_where(small, tmp_path, monkeypatch):
+    original = train.Trainer.roll_out
+
+    def poisoned(self, step, clock, recorder=None):
+        rollout = original(self, step, clock, recorder)
+        if step == 1:
+            with torch.no_grad():
+                next(iter(self.policy.trained().values())).fill_(float("nan"))
+        return rollout
+
+    monkeypatch.setattr(train.Trainer, "roll_out", poisoned)
+    outcome, seen = run(small("logging.checkpoint_every=1"), tmp_path)
+    assert outcome == "failed"
+    ended = seen[-1]
+    assert "gradient norm became NaN" in ended.what
+    assert "step 1" in ended.what
+    assert "checkpoint-1" in ended.what
+
+
+def test_the_command_trains_and_refuses_to_overwrite(small, tmp_path, capsys):
+    from backend.config import dump
+
+    file = tmp_path / "c.yaml"
+    file.write_text(dump(small("steps=1")))
+    out = tmp_path / "run"
+    assert train.main([str(file), "--out", str(out)]) == 0
+    assert json.loads((out / "events.jsonl").read_text().splitlines()[-1])["outcome"] == "done"
+    assert train.main([str(file), "--out", str(out)]) == 2
+    assert "--resume" in capsys.readouterr().err
+
+
+def test_results_do_not_depend_on_the_prompts_beside_them(small, tmp_path):
+    trainer = train.Trainer(small(), tmp_path, small().model.load(pick(), 0), emit=lambda event: None)
+    both = trainer.roll_out(0, train.Clock())
+    alone = small("prompts.per_step=1")
+    single = train.Trainer(alone, tmp_path, trainer.policy, emit=lambda event: None).roll_out(0, train.Clock())
+    assert both.prompts[0] == single.prompts[0]
+    torch.testing.assert_close(both.states[-1][0], single.states[-1][0], rtol=0, atol=1e-5)
