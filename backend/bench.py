@@ -1,4 +1,4 @@
-"""`espalier bench step`: where the time of a training step goes, measured on this machine in this minute."""
+"""`espalier bench`: where the time of a training step goes, and what a preset learns."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from torch import Tensor
 
 from backend.config import RunConfig, load, preset_path
 from backend.device import pick
+from backend.learning import measure as learning_table
 from backend.train import Clock, Trainer
 
 
@@ -78,24 +79,35 @@ def measure(config: RunConfig, steps: int) -> dict[str, float]:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="espalier bench", description=__doc__)
-    parser.add_argument("what", choices=["step"])
-    parser.add_argument("config", type=Path, nargs="?", default=preset_path("shapes-branchgrpo"))
-    parser.add_argument("--steps", type=int, default=10, help="training steps measured, after one to warm up")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override a setting")
-    parser.add_argument("--json", action="store_true")
+    parser = argparse.ArgumentParser(prog="espalier bench", description="Measurements, made on this machine now.")
+    kinds = parser.add_subparsers(dest="what", required=True)
+    step = kinds.add_parser("step", help="where the time of a training step goes")
+    step.add_argument("--steps", type=int, default=10, help="training steps measured, after one to warm up")
+    step.add_argument("--json", action="store_true")
+    learning = kinds.add_parser("learning", help="held-out accuracy before and after a preset, for several seeds")
+    learning.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    learning.add_argument("--out", type=Path, default=Path("data/learning"), help="run folders, one a seed")
+    for kind in (step, learning):
+        kind.add_argument("config", type=Path, nargs="?", default=preset_path("shapes-branchgrpo"))
+        kind.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override a setting")
     options = parser.parse_args(argv)
     try:
-        found = measure(load(options.config, options.set), options.steps)
-    except ValueError as error:
+        if options.what == "step":
+            _print_step(measure(load(options.config, options.set), options.steps), options.json)
+        else:
+            print(learning_table(options.config, options.seeds, options.out, options.set))
+    except (ValueError, RuntimeError) as error:
         print(f"espalier bench: {error}", file=sys.stderr)
         return 2
-    if options.json:
+    return 0
+
+
+def _print_step(found: dict[str, float], as_json: bool) -> None:
+    if as_json:
         print(json.dumps(found, indent=1))
-        return 0
+        return
     for phase in ("forward", "backward", "reward", "other"):
         print(f"{phase:<10}{found[phase]:>8.3f} s a step{found[phase] / found['seconds_per_step']:>8.1%}")
     print(
         f"{found['seconds_per_step']:.3f} s a step; {found['model_share']:.1%} inside the model's forward and backward"
     )
-    return 0

@@ -50,7 +50,8 @@ class Evaluated:
 
 def generator(seed: int, *place: int) -> torch.Generator:
     """A CPU generator that depends on nothing but its arguments."""
-    state = np.random.SeedSequence((seed, *place)).generate_state(1, np.uint64)[0]
+    # SeedSequence ignores trailing zeros, so the number of arguments is made one of them
+    state = np.random.SeedSequence((len(place), seed, *place)).generate_state(1, np.uint64)[0]
     return torch.Generator().manual_seed(int(state >> np.uint64(1)))
 
 

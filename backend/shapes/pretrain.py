@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,8 @@ AUTOENCODER_BATCH = 32
 BATCH = 96
 PICTURES = 60_000
 KL_WEIGHT = 1e-4
-EMA_DECAY = 0.9995
+LEARNING_RATE = 1.5e-3
+EMA_DECAY = 0.999
 DROP_TEXT = 0.1
 
 
@@ -42,11 +44,11 @@ def _log(work: Path, **facts: Any) -> None:
         log.write(line + "\n")
 
 
-def pictures(number: int, seed: int) -> tuple[Tensor, list[str]]:
+def pictures(number: int, seed: int, anywhere: bool = False) -> tuple[Tensor, list[str]]:
     """Truths of random training prompts: uint8 [number, 3, 64, 64] and their texts."""
     rng = np.random.default_rng(seed)
     chosen = [prompts.training_prompt(rng) for _ in range(number)]
-    stack = np.stack([render.render(item.scene, rng) for item in chosen])
+    stack = np.stack([render.render(item.scene, rng, anywhere) for item in chosen])
     return torch.from_numpy(stack).permute(0, 3, 1, 2).contiguous(), [item.text for item in chosen]
 
 
@@ -55,13 +57,16 @@ def _normalised(images: Tensor) -> Tensor:
 
 
 def train_autoencoder(vae: Any, work: Path, steps: int, seed: int) -> None:
-    """L1 reconstruction, objects weighted five times the ground, with a small KL term; one-cycle learning rate."""
+    """L1 reconstruction, objects weighted five times the ground, with a small KL term; one-cycle learning rate.
+
+    It learns from shapes placed anywhere, in more sizes than prompts have, so that no latent is out of its reach.
+    """
     done = work / "autoencoder.pt"
     if done.exists():
         vae.load_state_dict(torch.load(done, weights_only=True))
         return
     torch.manual_seed(seed)
-    data, _ = pictures(12_000, seed + 1)
+    data, _ = pictures(12_000, seed + 1, anywhere=True)
     vae.to(memory_format=torch.channels_last).train()
     optimizer = torch.optim.AdamW(vae.parameters(), lr=2e-3, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=steps, pct_start=0.05)
@@ -138,8 +143,25 @@ def _embed(modules: Any, ids: Tensor) -> tuple[Tensor, Tensor]:
     return embeds, torch.cat([out.text_embeds for out in outputs], -1)
 
 
-def train_transformer(modules: Any, work: Path, steps: int, seed: int, save_every: int) -> None:
-    """Rectified flow with logit-normal times; 10 % of the prompts are emptied for classifier-free guidance."""
+def _average_gradients(parameters: list[torch.nn.Parameter], ranks: int) -> None:
+    if ranks == 1:
+        return
+    flat = torch.cat([value.grad.flatten() for value in parameters if value.grad is not None])
+    torch.distributed.all_reduce(flat)
+    flat /= ranks
+    offset = 0
+    for value in parameters:
+        if value.grad is not None:
+            value.grad.copy_(flat[offset : offset + value.grad.numel()].view_as(value.grad))
+            offset += value.grad.numel()
+
+
+def train_transformer(modules: Any, work: Path, steps: int, seed: int, save_every: int, rank: int, ranks: int) -> None:
+    """Rectified flow with logit-normal times; 10 % of the prompts are emptied for classifier-free guidance.
+
+    Each of the `ranks` processes takes its share of every batch; their gradients are averaged, so the number of
+    processes changes nothing but the speed and the last bits.
+    """
     vae = modules.vae
     mean, logvar, texts = encode_pictures(vae, work, seed)
     shift, scale = float(mean.float().mean()), 1 / float(mean.float().std())
@@ -150,7 +172,7 @@ def train_transformer(modules: Any, work: Path, steps: int, seed: int, save_ever
     empty = tokenizer("", **padded).input_ids
     nets = torch.nn.ModuleList([modules.transformer, modules.text_encoder, modules.text_encoder_2])
     parameters = list(nets.parameters())
-    optimizer = torch.optim.AdamW(parameters, lr=1e-3, betas=(0.9, 0.99), weight_decay=0.01)
+    optimizer = torch.optim.AdamW(parameters, lr=LEARNING_RATE, betas=(0.9, 0.99), weight_decay=0.01)
     ema = {name: value.clone() for name, value in nets.state_dict().items()}
     step, spent = 0, 0.0
     partial = work / "transformer.pt"
@@ -170,6 +192,7 @@ def train_transformer(modules: Any, work: Path, steps: int, seed: int, save_ever
         eps = torch.randn(x0.shape, generator=rng)
         sigma = torch.sigmoid(torch.randn(BATCH, generator=rng) + 0.3)
         tokens = torch.where(torch.rand(BATCH, 1, generator=rng) < DROP_TEXT, empty, ids[rows])
+        x0, eps, sigma, tokens = (part[rank::ranks] for part in (x0, eps, sigma, tokens))
         embeds, pooled = _embed(modules, tokens)
         s = sigma[:, None, None, None]
         velocity = modules.transformer(
@@ -181,9 +204,10 @@ def train_transformer(modules: Any, work: Path, steps: int, seed: int, save_ever
         )[0]
         loss = functional.mse_loss(velocity, eps - x0)
         for group in optimizer.param_groups:
-            group["lr"] = 1e-3 * min(1.0, (step + 1) / 200)
+            group["lr"] = LEARNING_RATE * min(1.0, (step + 1) / 200)
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
+        _average_gradients(parameters, ranks)
         torch.nn.utils.clip_grad_norm_(parameters, 1.0)
         optimizer.step()
         losses.append(loss.item())
@@ -192,11 +216,11 @@ def train_transformer(modules: Any, work: Path, steps: int, seed: int, save_ever
         for name, value in nets.state_dict().items():
             if value.is_floating_point():
                 ema[name].lerp_(value, 1 - decay)
-        if step % 100 == 0:
+        if step % 100 == 0 and rank == 0:
             seconds = round(spent + time.time() - started, 1)
             _log(work, stage="transformer", step=step, mse=round(sum(losses) / len(losses), 5), seconds=seconds)
             losses.clear()
-        if step % save_every == 0 or step == steps:
+        if rank == 0 and (step % save_every == 0 or step == steps):
             state = {"nets": nets.state_dict(), "optimizer": optimizer.state_dict(), "ema": ema, "step": step}
             torch.save({**state, "seconds": spent + time.time() - started}, partial.with_suffix(".tmp"))
             partial.with_suffix(".tmp").rename(partial)
@@ -214,9 +238,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--stop-after", choices=["decoder", "transformer"], default="transformer")
     parser.add_argument("--save-every", type=int, default=500)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="for the transformer")
     options = parser.parse_args(argv)
-    torch.set_num_threads(options.threads)
     options.work.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(options.seed)
     modules = build_modules()
@@ -225,9 +248,23 @@ def main(argv: list[str] | None = None) -> int:
     train_decoder(modules.vae, options.work, options.decoder_steps, options.seed)
     if options.stop_after == "decoder":
         return 0
-    train_transformer(modules, options.work, options.steps, options.seed, options.save_every)
-    save_bundle(modules, options.out)
+    with tempfile.TemporaryDirectory() as meeting:
+        torch.multiprocessing.spawn(_one_rank, (options, f"file://{meeting}/ranks"), nprocs=options.processes)
     return 0
+
+
+def _one_rank(rank: int, options: argparse.Namespace, meeting: str) -> None:
+    """One process of the transformer's training, on one thread; the first writes the bundle."""
+    torch.set_num_threads(1)
+    if options.processes > 1:
+        torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=options.processes)
+    torch.manual_seed(options.seed)
+    modules = build_modules()
+    train_autoencoder(modules.vae, options.work, options.autoencoder_steps, options.seed)
+    train_decoder(modules.vae, options.work, options.decoder_steps, options.seed)
+    train_transformer(modules, options.work, options.steps, options.seed, options.save_every, rank, options.processes)
+    if rank == 0:
+        save_bundle(modules, options.out)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,12 @@ from backend.shapes.prompts import COLORS, SHAPES, Scene, Wanted
 
 SIZE = 64
 SUPERSAMPLING = 4
-MARGIN = 2.0
 GAP = 5.0
-RADII = {1: (8.5, 11.5), 2: (8.5, 11.0), 3: (8.0, 9.5), 4: (8.0, 9.0)}
+GRID = (12.0, 32.0, 52.0)
+JITTER = 1.5
+RADII = (8.0, 10.0)
+FREE_MARGIN = 2.0
+FREE_RADII = {1: (8.5, 11.5), 2: (8.5, 11.0), 3: (8.0, 9.5), 4: (8.0, 9.0)}
 BACKGROUND = (24, 26, 32)
 PALETTE = {
     "red": (230, 60, 60),
@@ -85,15 +88,24 @@ def _holds(relation: str, a: Placed, b: Placed) -> bool:
     return along > 1.5 * (a.radius + b.radius) / 2 and abs(across) < 0.58 * along
 
 
-def place(scene: Scene, rng: np.random.Generator) -> list[Placed]:
-    """Random objects that make a scene true: sizes, positions and unnamed colours are drawn, nothing overlaps."""
+def _spot(number: int, anywhere: bool, rng: np.random.Generator) -> tuple[float, NDArray[np.float64]]:
+    """Radius and centre of one of `number` objects."""
+    if anywhere:
+        radius = rng.uniform(*FREE_RADII[number])
+        return radius, rng.uniform(radius + FREE_MARGIN, SIZE - radius - FREE_MARGIN, 2)
+    return rng.uniform(*RADII), rng.choice(GRID, 2) + rng.uniform(-JITTER, JITTER, 2)
+
+
+def place(scene: Scene, rng: np.random.Generator, anywhere: bool = False) -> list[Placed]:
+    """Random objects that make a scene true and stand apart, near the points of a 3 x 3 grid or anywhere.
+
+    Sizes, positions and the colours that the scene leaves open are drawn.
+    """
     clauses: list[Wanted] = [item for item in scene.wanted for _ in range(item.count)]
-    low, high = RADII[len(clauses)]
     while True:
         placed: list[Placed] = []
         for item in clauses:
-            radius = rng.uniform(low, high)
-            x, y = rng.uniform(radius + MARGIN, SIZE - radius - MARGIN, 2)
+            radius, (x, y) = _spot(len(clauses), anywhere, rng)
             color = item.color or COLORS[rng.integers(len(COLORS))]
             apart = all(np.hypot(x - o.x, y - o.y) > radius + o.radius + GAP for o in placed)
             if not apart:
@@ -104,6 +116,6 @@ def place(scene: Scene, rng: np.random.Generator) -> list[Placed]:
                 return placed
 
 
-def render(scene: Scene, rng: np.random.Generator) -> NDArray[np.uint8]:
+def render(scene: Scene, rng: np.random.Generator, anywhere: bool = False) -> NDArray[np.uint8]:
     """One ground-truth picture [64, 64, 3] of a scene."""
-    return draw(place(scene, rng))
+    return draw(place(scene, rng, anywhere))

@@ -84,7 +84,7 @@ def _square_crop(mask: NDArray[np.bool_], rows: slice, columns: slice) -> NDArra
 def _templates() -> tuple[NDArray[np.intp], Array]:
     """Masks of true shapes at several sizes and sub-pixel positions: shape index [V], flat masks [V, GRID * GRID]."""
     shapes, crops = [], []
-    for shape, radius, shift in itertools.product(SHAPES, np.linspace(8, 11.5, 8), (0.0, 0.35, 0.7)):
+    for shape, radius, shift in itertools.product(SHAPES, np.linspace(7, 11.5, 10), (0.0, 0.35, 0.7)):
         _, coverage, _ = blend(
             (draw([Placed(shape, "white", 32 + shift, 32 - shift, radius)])[None] / 255).astype(np.float32)
         )

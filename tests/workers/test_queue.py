@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+from sqlalchemy import update
+
+from db import runs, stream
+from db.models import Run, utc_now
+from db.session import reading, writing
+from tests.workers.conftest import queued, row
+from workers import broker, queue, sweep
+from workers.broker import embedded
+from workers.queue import launch, num_waiting, send
+
+
+class Tiny(BaseModel):
+    name: str = "tiny"
+    steps: int = 3
+    behaviour: str = "train"
+
+
+@pytest.fixture
+def files(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The broker that needs no server."""
+    monkeypatch.setattr(broker, "server_binary", lambda: None)
+
+
+def age(run_id: str, seconds: float) -> None:
+    with writing() as session:
+        since = utc_now() - timedelta(seconds=seconds)
+        session.execute(update(Run).where(Run.id == run_id).values(state_since=since))
+
+
+def test_launch_queues_a_row_and_sends_its_id(files: None) -> None:
+    run_id = launch(Tiny(), "shapes-branchgrpo", "ada")  # type: ignore[arg-type]
+    run = row(run_id)
+    assert (run.state, run.name, run.total_steps) == ("queued", "tiny", 3)
+    assert (run.preset, run.owner) == ("shapes-branchgrpo", "ada")
+    assert run.config == {"name": "tiny", "steps": 3, "behaviour": "train"}
+    assert num_waiting() == 1
+
+
+def test_broker_that_is_down_leaves_the_row_queued_and_a_sweep_sends_it(data: Path) -> None:
+    run_id = launch(Tiny(), None, "ada")  # type: ignore[arg-type]
+    assert row(run_id).state == "queued"
+    assert num_waiting() is None
+    age(run_id, 60)
+    assert sweep.sweep() == []
+    with embedded(data):
+        assert num_waiting() == 0
+        assert sweep.sweep() == [run_id]
+        assert num_waiting() == 1
+        assert sweep.sweep() == []  # its message waits; another would be one too many
+
+
+def test_sweep_leaves_fresh_runs_to_their_first_message(files: None) -> None:
+    queued()
+    assert sweep.sweep() == []
+
+
+def test_sweep_finds_lost_runs_and_forgets_old_notices(files: None) -> None:
+    run_id = queued()
+    with writing() as session:
+        runs.claim(session, run_id, "w1", -1)
+    sweep.sweep()
+    assert row(run_id).state == "lost"
+    with writing() as session:
+        session.execute(update(stream.StreamRow).values(created_at=utc_now() - timedelta(days=2)))
+    sweep.sweep()
+    with reading() as session:
+        assert stream.after(session, 0) == []
+
+
+def test_stop_before_a_worker_takes_it_and_resume_sends_again(files: None) -> None:
+    run_id = queued()
+    assert queue.stop(run_id, "ada")
+    assert row(run_id).state == "stopped"
+    assert not queue.pause(run_id, "ada")
+    assert queue.resume(run_id, "ada")
+    assert (row(run_id).state, num_waiting()) == ("queued", 1)
+    assert not queue.resume(run_id, "ada")
+    assert num_waiting() == 1
+
+
+@pytest.mark.parametrize("url", [None, "redis://127.0.0.1:1/0"])
+def test_send_does_not_hold_up_a_page(data: Path, monkeypatch: pytest.MonkeyPatch, url: str | None) -> None:
+    if url:
+        monkeypatch.setenv("CELERY_BROKER_URL", url)
+    before = time.monotonic()
+    assert not send("any")
+    assert num_waiting() is None
+    assert time.monotonic() - before < 2
+
+
+def test_send_needs_no_worker(files: None) -> None:
+    assert send("any")
+    assert num_waiting() == 1
