@@ -153,13 +153,14 @@ class Trainer:
             return "stopped"
         if start == 0:
             self.save_watched(0)
+        self.emit(Progress(step=start, phase="train", done=start, total=config.steps))
         for step in range(start, config.steps):
             if self.stop():
                 self.save(step)
                 return "stopped"
             clock, done = Clock(), step + 1
-            drawn = step % every.tree_every == 0 or done == config.steps
-            recorder = TreeRecorder(step, self.run_dir, self.policy, self.emit) if drawn else None
+            drawn = done % every.tree_every == 0 or done in (1, config.steps)
+            recorder = TreeRecorder(done, self.run_dir, self.policy, self.emit) if drawn else None
             metrics = self.train_step(step, clock, recorder)
             self.emit(StepDone(step=done, metrics=_finite_or_none(metrics)))
             if done % every.samples_every == 0 or done == config.steps:

@@ -31,7 +31,7 @@ def thumbnail_levels(plan: Plan) -> list[int]:
 
 
 class TreeRecorder:
-    """Watches the first prompt of one training step. policy decodes the x0 predictions at splits."""
+    """Watches the first prompt of one training step (1 is the first). policy decodes the x0 predictions at splits."""
 
     PROMPT = 0
 

@@ -15,6 +15,7 @@ import json
 import os
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +31,13 @@ from backend.shapes.bundle import BASE, TEXT_LENGTH, build_modules, save_bundle
 
 AUTOENCODER_BATCH = 32
 BATCH = 96
-PICTURES = 60_000
+AUTOENCODER_PICTURES = 12_000
 KL_WEIGHT = 1e-4
 LEARNING_RATE = 1.5e-3
 EMA_DECAY = 0.999
 DROP_TEXT = 0.1
+WARMUP = 200
+DECAY = 0.25
 
 
 def _log(work: Path, **facts: Any) -> None:
@@ -56,7 +59,7 @@ def _normalised(images: Tensor) -> Tensor:
     return images.float() / 127.5 - 1
 
 
-def train_autoencoder(vae: Any, work: Path, steps: int, seed: int) -> None:
+def train_autoencoder(vae: Any, work: Path, steps: int, seed: int, number: int) -> None:
     """L1 reconstruction, objects weighted five times the ground, with a small KL term; one-cycle learning rate.
 
     It learns from shapes placed anywhere, in more sizes than prompts have, so that no latent is out of its reach.
@@ -66,7 +69,7 @@ def train_autoencoder(vae: Any, work: Path, steps: int, seed: int) -> None:
         vae.load_state_dict(torch.load(done, weights_only=True))
         return
     torch.manual_seed(seed)
-    data, _ = pictures(12_000, seed + 1, anywhere=True)
+    data, _ = pictures(min(number, AUTOENCODER_PICTURES), seed + 1, anywhere=True)
     vae.to(memory_format=torch.channels_last).train()
     optimizer = torch.optim.AdamW(vae.parameters(), lr=2e-3, weight_decay=1e-4)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=steps, pct_start=0.05)
@@ -90,14 +93,14 @@ def train_autoencoder(vae: Any, work: Path, steps: int, seed: int) -> None:
     torch.save(vae.state_dict(), done)
 
 
-def train_decoder(vae: Any, work: Path, steps: int, seed: int) -> None:
+def train_decoder(vae: Any, work: Path, steps: int, seed: int, number: int) -> None:
     """Sharpen the decoder on latents with up to 0.3 of noise, as a denoiser leaves; the encoder is frozen."""
     done = work / "decoder.pt"
     if done.exists():
         vae.decoder.load_state_dict(torch.load(done, weights_only=True))
         return
     torch.manual_seed(seed + 3)
-    data, _ = pictures(12_000, seed + 4)
+    data, _ = pictures(min(number, AUTOENCODER_PICTURES), seed + 4)
     vae.to(memory_format=torch.channels_last)
     parameters = list(vae.decoder.parameters())
     optimizer = torch.optim.AdamW(parameters, lr=1.5e-3, weight_decay=1e-4)
@@ -121,17 +124,17 @@ def train_decoder(vae: Any, work: Path, steps: int, seed: int) -> None:
 
 
 @torch.no_grad()
-def encode_pictures(vae: Any, work: Path, seed: int) -> tuple[Tensor, Tensor, list[str]]:
-    """Means and log-variances [PICTURES, 8, 8, 8] float16 of the training pictures, and their texts."""
+def encode_pictures(vae: Any, work: Path, seed: int, number: int) -> tuple[Tensor, Tensor, list[str]]:
+    """Means and log-variances [number, 8, 8, 8] float16 of the training pictures, and their texts."""
     done = work / "latents.pt"
     if not done.exists():
         started = time.time()
-        data, texts = pictures(PICTURES, seed + 2)
+        data, texts = pictures(number, seed + 2)
         parts = [vae.encode(_normalised(chunk)).latent_dist for chunk in data.split(100)]
         mean = torch.cat([part.mean for part in parts])
         logvar = torch.cat([part.logvar for part in parts])
         torch.save({"mean": mean.half(), "logvar": logvar.half(), "texts": texts}, done)
-        _log(work, stage="latents", pictures=PICTURES, seconds=round(time.time() - started, 1))
+        _log(work, stage="latents", pictures=number, seconds=round(time.time() - started, 1))
     stored = torch.load(done, weights_only=True)
     return stored["mean"], stored["logvar"], stored["texts"]
 
@@ -156,20 +159,60 @@ def _average_gradients(parameters: list[torch.nn.Parameter], ranks: int) -> None
             offset += value.grad.numel()
 
 
-def train_transformer(modules: Any, work: Path, steps: int, seed: int, save_every: int, rank: int, ranks: int) -> None:
-    """Rectified flow with logit-normal times; 10 % of the prompts are emptied for classifier-free guidance.
+@dataclass(frozen=True)
+class Corpus:
+    """What the transformer learns from. mean, logvar [N, 8, 8, 8]; ids [N, L] of the prompts, empty [1, L]."""
 
-    Each of the `ranks` processes takes its share of every batch; their gradients are averaged, so the number of
-    processes changes nothing but the speed and the last bits.
-    """
-    vae = modules.vae
-    mean, logvar, texts = encode_pictures(vae, work, seed)
+    mean: Tensor
+    logvar: Tensor
+    ids: Tensor
+    empty: Tensor
+    shift: float
+    scale: float
+
+    def batch(self, seed: int, step: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """x0 and noise [B, 8, 8, 8], logit-normal sigma [B], token ids [B, L], some of them emptied."""
+        rng = torch.Generator().manual_seed(seed * 1_000_003 + step)
+        rows = torch.randint(len(self.ids), (BATCH,), generator=rng)
+        posterior_noise = torch.randn(BATCH, *self.mean.shape[1:], generator=rng)
+        latents = self.mean[rows].float() + (0.5 * self.logvar[rows].float()).exp() * posterior_noise
+        eps = torch.randn(latents.shape, generator=rng)
+        sigma = torch.sigmoid(torch.randn(BATCH, generator=rng) + 0.3)
+        emptied = torch.rand(BATCH, 1, generator=rng) < DROP_TEXT
+        return (latents - self.shift) * self.scale, eps, sigma, torch.where(emptied, self.empty, self.ids[rows])
+
+
+def _corpus(modules: Any, work: Path, seed: int, number: int) -> Corpus:
+    """The corpus; its normalisation becomes the autoencoder's shift and scaling factors."""
+    mean, logvar, texts = encode_pictures(modules.vae, work, seed, number)
     shift, scale = float(mean.float().mean()), 1 / float(mean.float().std())
-    vae.register_to_config(shift_factor=shift, scaling_factor=scale)
-    tokenizer = modules.tokenizer
+    modules.vae.register_to_config(shift_factor=shift, scaling_factor=scale)
     padded = {"padding": "max_length", "max_length": TEXT_LENGTH, "return_tensors": "pt"}
-    ids = tokenizer(texts, **padded).input_ids
-    empty = tokenizer("", **padded).input_ids
+    ids, empty = (modules.tokenizer(text, **padded).input_ids for text in (texts, ""))
+    return Corpus(mean, logvar, ids, empty, shift, scale)
+
+
+def _flow_loss(modules: Any, x0: Tensor, eps: Tensor, sigma: Tensor, tokens: Tensor) -> Tensor:
+    embeds, pooled = _embed(modules, tokens)
+    s = sigma[:, None, None, None]
+    velocity = modules.transformer(
+        hidden_states=(1 - s) * x0 + s * eps,
+        encoder_hidden_states=embeds,
+        pooled_projections=pooled,
+        timestep=sigma * 1000,
+        return_dict=False,
+    )[0]
+    return functional.mse_loss(velocity, eps - x0)
+
+
+def train_transformer(modules: Any, options: argparse.Namespace, rank: int) -> None:
+    """Rectified flow; the learning rate falls linearly in the last quarter. The modules end as their moving average.
+
+    Each of the `options.processes` processes takes its share of every batch, and gradients are averaged, so their
+    number changes nothing but the speed and the last bits.
+    """
+    work, seed, ranks = options.work, options.seed, options.processes
+    corpus = _corpus(modules, work, seed, options.pictures)
     nets = torch.nn.ModuleList([modules.transformer, modules.text_encoder, modules.text_encoder_2])
     parameters = list(nets.parameters())
     optimizer = torch.optim.AdamW(parameters, lr=LEARNING_RATE, betas=(0.9, 0.99), weight_decay=0.01)
@@ -182,29 +225,13 @@ def train_transformer(modules: Any, work: Path, steps: int, seed: int, save_ever
         optimizer.load_state_dict(stored["optimizer"])
         ema, step, spent = stored["ema"], stored["step"], stored["seconds"]
     nets.train()
-    started = time.time()
+    started = time.time() - spent
     losses: list[float] = []
-    while step < steps:
-        rng = torch.Generator().manual_seed(seed * 1_000_003 + step)
-        rows = torch.randint(len(ids), (BATCH,), generator=rng)
-        noise_of_posterior = torch.randn(BATCH, *mean.shape[1:], generator=rng)
-        x0 = (mean[rows].float() + (0.5 * logvar[rows].float()).exp() * noise_of_posterior - shift) * scale
-        eps = torch.randn(x0.shape, generator=rng)
-        sigma = torch.sigmoid(torch.randn(BATCH, generator=rng) + 0.3)
-        tokens = torch.where(torch.rand(BATCH, 1, generator=rng) < DROP_TEXT, empty, ids[rows])
-        x0, eps, sigma, tokens = (part[rank::ranks] for part in (x0, eps, sigma, tokens))
-        embeds, pooled = _embed(modules, tokens)
-        s = sigma[:, None, None, None]
-        velocity = modules.transformer(
-            hidden_states=(1 - s) * x0 + s * eps,
-            encoder_hidden_states=embeds,
-            pooled_projections=pooled,
-            timestep=sigma * 1000,
-            return_dict=False,
-        )[0]
-        loss = functional.mse_loss(velocity, eps - x0)
+    while step < options.steps:
+        loss = _flow_loss(modules, *(part[rank::ranks] for part in corpus.batch(seed, step)))
+        rate = LEARNING_RATE * min(1.0, (step + 1) / WARMUP, (options.steps - step) / (DECAY * options.steps))
         for group in optimizer.param_groups:
-            group["lr"] = LEARNING_RATE * min(1.0, (step + 1) / 200)
+            group["lr"] = rate
         optimizer.zero_grad(set_to_none=True)
         loss.backward()
         _average_gradients(parameters, ranks)
@@ -216,41 +243,23 @@ def train_transformer(modules: Any, work: Path, steps: int, seed: int, save_ever
         for name, value in nets.state_dict().items():
             if value.is_floating_point():
                 ema[name].lerp_(value, 1 - decay)
-        if step % 100 == 0 and rank == 0:
-            seconds = round(spent + time.time() - started, 1)
-            _log(work, stage="transformer", step=step, mse=round(sum(losses) / len(losses), 5), seconds=seconds)
+        if rank == 0 and step % 100 == 0:
+            mse, seconds = sum(losses) / len(losses), round(time.time() - started, 1)
+            _log(work, stage="transformer", step=step, mse=round(mse, 5), seconds=seconds)
             losses.clear()
-        if rank == 0 and (step % save_every == 0 or step == steps):
+        if rank == 0 and (step % options.save_every == 0 or step == options.steps):
             state = {"nets": nets.state_dict(), "optimizer": optimizer.state_dict(), "ema": ema, "step": step}
-            torch.save({**state, "seconds": spent + time.time() - started}, partial.with_suffix(".tmp"))
+            torch.save({**state, "seconds": time.time() - started}, partial.with_suffix(".tmp"))
             partial.with_suffix(".tmp").rename(partial)
     nets.load_state_dict(ema)
     nets.eval()
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", type=Path, default=Path("data/pretrain"), help="checkpoints and the log")
-    parser.add_argument("--out", type=Path, default=BASE, help="the pipeline folder to write")
-    parser.add_argument("--autoencoder-steps", type=int, default=1000)
-    parser.add_argument("--decoder-steps", type=int, default=1000)
-    parser.add_argument("--steps", type=int, default=12_000, help="training steps of the transformer")
-    parser.add_argument("--stop-after", choices=["decoder", "transformer"], default="transformer")
-    parser.add_argument("--save-every", type=int, default=500)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="for the transformer")
-    options = parser.parse_args(argv)
-    options.work.mkdir(parents=True, exist_ok=True)
-    torch.manual_seed(options.seed)
-    modules = build_modules()
-    train_autoencoder(modules.vae, options.work, options.autoencoder_steps, options.seed)
-    encode_pictures(modules.vae, options.work, options.seed)
-    train_decoder(modules.vae, options.work, options.decoder_steps, options.seed)
-    if options.stop_after == "decoder":
-        return 0
-    with tempfile.TemporaryDirectory() as meeting:
-        torch.multiprocessing.spawn(_one_rank, (options, f"file://{meeting}/ranks"), nprocs=options.processes)
-    return 0
+def _autoencoder(modules: Any, options: argparse.Namespace) -> None:
+    """The stages before the transformer, or what they left in the work folder."""
+    train_autoencoder(modules.vae, options.work, options.autoencoder_steps, options.seed, options.pictures)
+    encode_pictures(modules.vae, options.work, options.seed, options.pictures)
+    train_decoder(modules.vae, options.work, options.decoder_steps, options.seed, options.pictures)
 
 
 def _one_rank(rank: int, options: argparse.Namespace, meeting: str) -> None:
@@ -260,11 +269,30 @@ def _one_rank(rank: int, options: argparse.Namespace, meeting: str) -> None:
         torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=options.processes)
     torch.manual_seed(options.seed)
     modules = build_modules()
-    train_autoencoder(modules.vae, options.work, options.autoencoder_steps, options.seed)
-    train_decoder(modules.vae, options.work, options.decoder_steps, options.seed)
-    train_transformer(modules, options.work, options.steps, options.seed, options.save_every, rank, options.processes)
+    _autoencoder(modules, options)
+    train_transformer(modules, options, rank)
     if rank == 0:
         save_bundle(modules, options.out)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=Path("data/pretrain"), help="checkpoints and the log")
+    parser.add_argument("--out", type=Path, default=BASE, help="the pipeline folder to write")
+    parser.add_argument("--pictures", type=int, default=60_000, help="that the transformer learns from")
+    parser.add_argument("--autoencoder-steps", type=int, default=900)
+    parser.add_argument("--decoder-steps", type=int, default=700)
+    parser.add_argument("--steps", type=int, default=8_000, help="of the transformer")
+    parser.add_argument("--save-every", type=int, default=500, help="steps of the transformer between checkpoints")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="that share its batches")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(argv)
+    options.work.mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(options.seed)
+    _autoencoder(build_modules(), options)
+    with tempfile.TemporaryDirectory() as meeting:
+        torch.multiprocessing.spawn(_one_rank, (options, f"file://{meeting}/ranks"), nprocs=options.processes)
+    return 0
 
 
 if __name__ == "__main__":

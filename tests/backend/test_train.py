@@ -43,7 +43,7 @@ def test_a_run_tells_its_whole_story(small, tmp_path):
 
 def test_the_tree_grows_and_ends_with_credit(small, tmp_path):
     _, seen = run(small(), tmp_path)
-    first = [one for one in seen if isinstance(one, TreeDrawn) and one.step == 0]
+    first = [one for one in seen if isinstance(one, TreeDrawn) and one.step == 1]
     assert [one.level for one in first] == [0, 1, 4]
     whole = first[-1]
     assert [len(level) for level in whole.parents] == [2, 4, 4, 4]

@@ -1,0 +1,122 @@
+"""A run that is being written: form and YAML are two views of one draft, checked and priced at every change."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict
+from typing import Any
+
+import yaml
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from frontend_components.forms import FormField, fields_of
+
+router = APIRouter(prefix="/api/v1")
+DEFAULT = "shapes-branchgrpo"
+
+
+class Problem(BaseModel):
+    """What is wrong with one field, and what to do. field: its path, such as method.split_steps."""
+
+    field: str
+    text: str
+
+
+class Preset(BaseModel):
+    name: str
+    title: str
+    config: dict[str, Any]
+
+
+class LaunchForm(BaseModel):
+    fields: list[FormField]
+    presets: list[Preset]
+    default: str
+
+
+class DraftIn(BaseModel):
+    """Settings as data, or as YAML text."""
+
+    model_config = ConfigDict(extra="forbid")
+    config: dict[str, Any] | None = None
+    text: str | None = None
+    preset: str | None = None
+
+
+class DraftOut(BaseModel):
+    """config, text, plan and command are there only when there is no problem."""
+
+    problems: list[Problem] = []
+    config: dict[str, Any] | None = None
+    text: str | None = None
+    plan: dict[str, Any] | None = None
+    command: str | None = None
+
+
+@router.get("/form")
+def form() -> LaunchForm:
+    """The fields of a run's settings, and the presets to start from."""
+    from backend.config import RunConfig, load, preset_names, preset_path
+
+    loaded = {name: load(preset_path(name)) for name in preset_names()}
+    presets = [
+        Preset(name=name, title=config.name, config=config.model_dump(mode="json")) for name, config in loaded.items()
+    ]
+    default = DEFAULT if DEFAULT in loaded else next(iter(loaded), "")
+    return LaunchForm(fields=fields_of(RunConfig), presets=presets, default=default)
+
+
+@router.post("/draft")
+def draft(body: DraftIn) -> DraftOut:
+    """Checks a draft. A valid one comes back in both forms, with its cost and the shell command that does the same."""
+    from backend.config import RunConfig, dump, load, preset_names, preset_path
+    from backend.plan import describe
+
+    try:
+        data = yaml.safe_load(body.text) if body.text is not None else body.config
+    except yaml.YAMLError as error:
+        return DraftOut(problems=[Problem(field="", text=f"This is not YAML: {error}")])
+    if not isinstance(data, dict):
+        return DraftOut(problems=[Problem(field="", text="Settings are a mapping: one `name: value` a line.")])
+    try:
+        config = RunConfig.model_validate(data)
+    except ValidationError as error:
+        return DraftOut(problems=problems_of(error))
+    written = config.model_dump(mode="json")
+    known = body.preset if body.preset in preset_names() else None
+    start = load(preset_path(known)).model_dump(mode="json") if known else None
+    return DraftOut(
+        config=written, text=dump(config), plan=asdict(describe(config)), command=command(known, start, written)
+    )
+
+
+def problems_of(error: ValidationError) -> list[Problem]:
+    from backend.config import explain
+
+    return [Problem(field=field, text=text) for field, text in explain(error)]
+
+
+def command(preset: str | None, start: dict[str, Any] | None, written: dict[str, Any]) -> str:
+    """The shell command that queues the same run: a preset with what was changed in it, or a file of one's own."""
+    if preset is None or start is None:
+        return "espalier launch config.yaml"
+    sets = [f"--set {shlex.quote(f'{path}={flow(value)}')}" for path, value in changes(start, written)]
+    return " \\\n  ".join([f"espalier launch configs/{preset}.yaml", *sets])
+
+
+def changes(before: dict[str, Any], after: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """Paths whose values differ, with the new value. A group of another kind is given as a whole."""
+    found: list[tuple[str, Any]] = []
+    for name, value in after.items():
+        old, path = before.get(name), prefix + name
+        if isinstance(old, dict) and isinstance(value, dict) and old.keys() == value.keys():
+            found += changes(old, value, path + ".")
+        elif old != value:
+            found.append((path, value))
+    return found
+
+
+def flow(value: Any) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, width=10_000, sort_keys=False)
+    return text.removesuffix("\n").removesuffix("\n...")

@@ -1,0 +1,110 @@
+// The curves of a run. The reward leads; the loss comes last, with a word on why it says little.
+import { get, page } from "./api.js";
+import { Chart } from "./charts.js";
+import { card, el, oneAtATime } from "./dom.js";
+import { linesFigure, ratioFigure, rewardFigure, timeFigure } from "./figures.js";
+
+const SMALL = 190;
+const SMALL_CHARTS = [
+  [
+    "Group spread",
+    "std of rewards in a group",
+    (c, w) => linesFigure(c, [["train/reward_std", "std"]], w, { yaxis: { rangemode: "tozero" } }),
+  ],
+  [
+    "Zero-signal groups",
+    "share of groups whose rewards are all equal",
+    (c, w) =>
+      linesFigure(c, [["train/zero_std_ratio", "share"]], w, { yaxis: { rangemode: "tozero", tickformat: ".0%" } }),
+  ],
+  ["Ratio and clipping", "1 at the first update of a step, by construction", (c, w) => ratioFigure(c, w)],
+  [
+    "Approximate KL",
+    "of the sampled steps, old to new",
+    (c, w) => linesFigure(c, [["train/approx_kl", "KL"]], w, { yaxis: { rangemode: "tozero", tickformat: ".1e" } }),
+  ],
+  [
+    "Gradient norm",
+    "before clipping",
+    (c, w) => linesFigure(c, [["train/grad_norm", "norm"]], w, { yaxis: { rangemode: "tozero" } }),
+  ],
+  ["Time per step", "by phase", (c) => timeFigure(c)],
+];
+
+export class Curves {
+  constructor(run) {
+    this.run = run;
+    this.data = { steps: [], times: [], values: {} };
+    this.weight = 0.6;
+    this.load = oneAtATime(() => this.fetch());
+    const amount = el("input", {
+      type: "range",
+      min: 0,
+      max: 0.95,
+      step: 0.05,
+      value: this.weight,
+      "aria-label": "Smoothing of curves",
+      style: { width: "90px" },
+    });
+    amount.addEventListener("input", () => {
+      this.weight = Number(amount.value);
+      this.draw();
+    });
+    this.main = new Chart(372, "Reward by training step");
+    this.lossChart = new Chart(SMALL, "Loss by training step");
+    this.small = SMALL_CHARTS.map(([title]) => new Chart(SMALL, title + " by training step"));
+    this.reward = card(
+      "Reward",
+      this.main.element,
+      el(
+        "span.push.row",
+        {},
+        el("label", {}, "Smoothing", amount),
+        el("a", { href: page(`api/v1/runs/${run}/curves.csv`), download: "" }, "CSV"),
+      ),
+    );
+    this.loss = card(
+      "Loss",
+      el(
+        "div",
+        {},
+        this.lossChart.element,
+        el(
+          "p.foot.quiet.small",
+          {},
+          "It sits near zero while sampling is on-policy: advantages average to zero and the ratio starts at one. Judge by reward and held-out accuracy.",
+        ),
+      ),
+    );
+    this.grid = el(
+      "div.three",
+      {},
+      SMALL_CHARTS.map(([title, note], i) => card(title, this.small[i].element, el("span.quiet.small", {}, note))),
+    );
+  }
+
+  async fetch() {
+    this.data = await get(`runs/${this.run}/curves`);
+    this.draw();
+  }
+
+  /** One more step, straight from the stream; anything but the next one is fetched. */
+  add({ step, metrics }) {
+    const last = this.data.steps.at(-1) ?? -1;
+    if (step !== last + 1) return this.load();
+    this.data.steps.push(step);
+    for (const name of new Set([...Object.keys(this.data.values), ...Object.keys(metrics)])) {
+      this.data.values[name] ??= this.data.steps.slice(1).map(() => null);
+      this.data.values[name].push(metrics[name] ?? null);
+    }
+    this.draw();
+  }
+
+  draw() {
+    this.main.draw(() => rewardFigure(this.data, this.weight));
+    this.small.forEach((chart, i) => chart.draw(() => SMALL_CHARTS[i][2](this.data, this.weight)));
+    this.lossChart.draw(() =>
+      linesFigure(this.data, [["train/loss", "loss"]], this.weight, { yaxis: { tickformat: ".1e" } }),
+    );
+  }
+}

@@ -1,0 +1,135 @@
+// Two images on top of each other with a border to move: the large view of a pair.
+import { media } from "./api.js";
+import { el, fill } from "./dom.js";
+import { badge } from "./compare.js";
+import { number, signed } from "./format.js";
+
+// Small images are shown with their pixels, not blurred up.
+function large(row, alt) {
+  const image = el("img", {
+    src: media(row.sha256),
+    alt,
+    onload: () => (image.style.imageRendering = image.naturalWidth <= 160 ? "pixelated" : "auto"),
+  });
+  return image;
+}
+
+export class Wipe {
+  constructor() {
+    this.body = el("div.wipe-body");
+    this.element = el(
+      "dialog.wipe",
+      { "aria-label": "Large view", onclick: (event) => event.target === this.element && this.element.close() },
+      this.body,
+    );
+    this.element.addEventListener("keydown", (event) => {
+      if (event.target.type === "range") return;
+      const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+      if (way) this.show(this.at + way);
+    });
+  }
+
+  open(pairs, at) {
+    this.pairs = pairs;
+    this.element.showModal();
+    this.show(at);
+  }
+
+  show(at) {
+    this.at = (at + this.pairs.length) % this.pairs.length;
+    const { before, after, from, to, words } = this.pairs[this.at];
+    const top = large(before, "before");
+    const edge = el("i.wipe-edge");
+    const border = el("input", {
+      type: "range",
+      min: 0,
+      max: 100,
+      value: 50,
+      "aria-label": "Border between the two images",
+    });
+    const move = () => {
+      top.style.clipPath = `inset(0 ${100 - border.value}% 0 0)`;
+      edge.style.left = border.value + "%";
+    };
+    border.addEventListener("input", move);
+    move();
+    const stack = el("div.wipe-stack", {}, large(after, "after"), top, edge);
+    stack.addEventListener("pointermove", (event) => {
+      border.value = (100 * event.offsetX) / stack.clientWidth;
+      move();
+    });
+    const name = (step) => (step === 0 ? "base" : "step " + step);
+    const scores = Object.keys(after.scores);
+    fill(
+      this.body,
+      el(
+        "div.row",
+        {},
+        el("h2", {}, before.prompt),
+        el(
+          "div.row.right-side",
+          {},
+          el("button", { onclick: () => this.show(this.at - 1), "aria-label": "Previous pair" }, "←"),
+          el("span.quiet.small.num", {}, `${this.at + 1} of ${this.pairs.length}`),
+          el("button", { onclick: () => this.show(this.at + 1), "aria-label": "Next pair" }, "→"),
+          el("button", { onclick: () => this.element.close() }, "Close"),
+        ),
+      ),
+      el(
+        "div.wipe-columns",
+        {},
+        el(
+          "div",
+          {},
+          stack,
+          border,
+          el(
+            "div.row.small",
+            {},
+            el("span.row.tight", {}, name(from), badge(before.scores.strict)),
+            el("span.row.tight.right-side", {}, name(to), badge(after.scores.strict)),
+          ),
+        ),
+        el(
+          "div.stack",
+          {},
+          el("p.quiet", {}, words),
+          el(
+            "table",
+            {},
+            el(
+              "thead",
+              {},
+              el(
+                "tr",
+                {},
+                el("th", {}, ""),
+                [name(from), name(to), "change"].map((head) => el("th.num", { scope: "col" }, head)),
+              ),
+            ),
+            el(
+              "tbody",
+              {},
+              scores.map((score) =>
+                el(
+                  "tr",
+                  {},
+                  el("th", { scope: "row" }, score),
+                  el("td.num", {}, number(before.scores[score])),
+                  el("td.num", {}, number(after.scores[score])),
+                  el("td.num", {}, signed(after.scores[score] - before.scores[score])),
+                ),
+              ),
+            ),
+          ),
+          el("p.quiet.small", {}, `seed ${before.seed}`, before.task ? `, task ${before.task}` : ""),
+          el(
+            "p.quiet.small",
+            {},
+            "Move over the image, or move the slider. Left and right keys turn to the next pair.",
+          ),
+        ),
+      ),
+    );
+  }
+}
