@@ -32,7 +32,7 @@ def test_overrides_reach_into_nested_settings_and_lists():
     [
         ("method.splits=[0]", r"method\.splits: this name does not exist"),
         ("method.split_steps=[3,1]", r"split_steps: steps must rise"),
-        ("method.split_steps=[0,7]", r"step 7 cannot split in 8 sampling steps"),
+        ("method.split_steps=[0,7]", r"step 7 cannot split in 6 sampling steps"),
         ("optimizer.learning_rate=-1", r"optimizer\.learning_rate: Input should be greater than 0 \(got -1\)"),
         ("steps=0", r"steps: Input should be greater than or equal to 1 \(got 0\)"),
         ("method.name=ppo", r"method: .*branchgrpo"),

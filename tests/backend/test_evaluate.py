@@ -81,7 +81,7 @@ def test_command_reports_a_base_and_a_checkpoint(small, tmp_path, capsys):
     assert set(base) >= {"strict_accuracy", "rewards", "quality"}
     assert set(base["strict_accuracy"]) == {"overall", "tasks"}
 
-    run = small("sampling.evaluation_steps=8", "sampling.steps=8")
+    run = small("sampling.evaluation_steps=6", "sampling.steps=6")
     policy = run.model.load(pick(), 0)
     optimizer = torch.optim.AdamW(policy.tuned.parameters())
     checkpoint.save(tmp_path, 3, policy, optimizer, None, config.dump(run))

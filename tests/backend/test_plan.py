@@ -40,7 +40,7 @@ def test_mix_trains_splits_and_window_only():
 
 
 def test_guidance_doubles_the_forwards_of_a_step():
-    assert described("model.guidance=2").forwards_per_step == 2 * described().forwards_per_step
+    assert described("model.guidance=2").forwards_per_step == 2 * described("model.guidance=1").forwards_per_step
 
 
 def test_samples_and_memory_are_multiples_of_the_tree():

@@ -119,7 +119,7 @@ def test_compare_sorts_pairs_by_outcome(visit: Visit, site: Site):
 def test_launch_prices_a_draft_and_names_mistakes(visit: Visit, site: Site):
     page = visit.open("/")
     costs = page.locator(".costs")
-    expect(costs).to_contain_text("79", timeout=60_000)
+    expect(costs).to_contain_text("47", timeout=60_000)
     visit.keep(f"launch-{theme(page)}")
     steps = page.get_by_label("Training steps")
     steps.fill("0")
@@ -133,7 +133,7 @@ def test_launch_prices_a_draft_and_names_mistakes(visit: Visit, site: Site):
 
 def test_yaml_and_form_follow_each_other(visit: Visit, site: Site):
     page = visit.open("/")
-    expect(page.locator(".costs")).to_contain_text("79", timeout=60_000)
+    expect(page.locator(".costs")).to_contain_text("47", timeout=60_000)
     page.get_by_role("button", name="YAML").click()
     text = page.get_by_label("Settings as YAML")
     visit.keep("launch-yaml")

@@ -28,9 +28,9 @@ def test_form_and_yaml_are_the_same_draft(config: dict[str, Any]):
 
 def test_the_plan_is_counted(config: dict[str, Any]):
     plan = draft(DraftIn(config=config)).plan
-    # 8 steps, K = 2 at steps 0 to 3: 1 + 2 + 4 + 8 + 16 + 16 + 16 + 16 nodes are evaluated
+    # 6 steps, K = 2 at steps 0 to 3: 1 + 2 + 4 + 8 + 16 + 16 nodes are evaluated
     assert plan is not None
-    assert plan["forwards_per_prompt"] == 79
+    assert plan["forwards_per_prompt"] == 47
     assert plan["num_leaves"] == 16
     assert plan["samples_per_step"] == 16 * config["prompts"]["per_step"]
 
