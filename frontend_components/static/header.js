@@ -123,7 +123,7 @@ export class Header {
 
   step(change) {
     this.heard();
-    Object.assign(this.run, { step: change.step, last_reward: change.metrics["train/reward_mean"] });
+    Object.assign(this.run, { step: change.step, phase: "", last_reward: change.metrics["train/reward_mean"] });
     const seconds = change.metrics["time/step"];
     if (seconds) this.run.seconds_per_step ??= seconds;
     this.tick();
