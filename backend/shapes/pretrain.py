@@ -282,7 +282,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--pictures", type=int, default=60_000, help="that the transformer learns from")
     parser.add_argument("--autoencoder-steps", type=int, default=900)
     parser.add_argument("--decoder-steps", type=int, default=700)
-    parser.add_argument("--steps", type=int, default=8_000, help="of the transformer")
+    parser.add_argument("--steps", type=int, default=10_000, help="of the transformer")
     parser.add_argument("--save-every", type=int, default=500, help="steps of the transformer between checkpoints")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="that share its batches")
     parser.add_argument("--seed", type=int, default=0)
