@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from backend.models.weights import ADAPTER, Ema
+from backend.types import Memory
 
 MARKER = "complete.json"
 WEIGHTS = "trained.safetensors"
@@ -31,10 +32,19 @@ def _sync(path: Path) -> None:
     os.close(handle)
 
 
-def save(run_dir: Path, step: int, policy: Any, optimizer: torch.optim.Optimizer, ema: Ema | None, config: str) -> Path:
+def save(
+    run_dir: Path,
+    step: int,
+    policy: Any,
+    optimizer: torch.optim.Optimizer,
+    ema: Ema | None,
+    config: str,
+    memory: Memory | None = None,
+) -> Path:
     """Write RUN_DIR/checkpoint-<step> under a temporary name, sync, list the files with their hashes, rename.
 
-    Trained weights (and their moving average) are safetensors, the optimizer a torch file. A LoRA is also written as
+    Trained weights, their moving average and the method's old weights are safetensors, the optimizer and the method's
+    memory torch files. A LoRA is also written as
     pytorch_lora_weights.safetensors, which pipeline.load_lora_weights reads.
     """
     from safetensors.torch import save_file
@@ -49,6 +59,10 @@ def save(run_dir: Path, step: int, policy: Any, optimizer: torch.optim.Optimizer
     save_file(trained, temporary / WEIGHTS, metadata=notes)
     if ema is not None:
         save_file({name: value.contiguous() for name, value in ema.shadow.items()}, temporary / "ema.safetensors")
+    if policy.tuned.old is not None:
+        save_file(policy.tuned.old.values, temporary / "old.safetensors")
+    if memory is not None:
+        torch.save(memory.state_dict(), temporary / "memory.pt")
     torch.save(optimizer.state_dict(), temporary / "optimizer.pt")
     (temporary / "config.yaml").write_text(config, encoding="utf-8")
     if policy.settings.tuning.kind == "lora":
@@ -123,7 +137,9 @@ def load_weights(folder: Path, policy: Any, prefer_ema: bool = False) -> int:
     return int(json.loads((folder / MARKER).read_text())["step"])
 
 
-def resume(folder: Path, policy: Any, optimizer: torch.optim.Optimizer, ema: Ema | None) -> int:
+def resume(
+    folder: Path, policy: Any, optimizer: torch.optim.Optimizer, ema: Ema | None, memory: Memory | None = None
+) -> int:
     """Restore everything that the next step depends on; return the step that the checkpoint was saved after."""
     from safetensors.torch import load_file
 
@@ -131,4 +147,8 @@ def resume(folder: Path, policy: Any, optimizer: torch.optim.Optimizer, ema: Ema
     optimizer.load_state_dict(torch.load(folder / "optimizer.pt", weights_only=True))
     if ema is not None:
         ema.shadow = load_file(folder / "ema.safetensors")
+    if policy.tuned.old is not None:
+        policy.tuned.old.values = load_file(folder / "old.safetensors")
+    if memory is not None:
+        memory.load_state_dict(torch.load(folder / "memory.pt", weights_only=True))
     return step

@@ -18,6 +18,8 @@ from itertools import pairwise
 import torch
 from torch import Tensor
 
+from backend.types import Noise
+
 Scalar = float | Tensor
 
 
@@ -79,8 +81,16 @@ def cps_mean_std(x: Tensor, v: Tensor, sigma: Scalar, sigma_next: Scalar, eta: S
 def ddim_mean_std(x: Tensor, v: Tensor, sigma: Scalar, sigma_next: Scalar, eta: Scalar) -> tuple[Tensor, Tensor]:
     """DDIM-style step (DiffusionNFT, App. B.1): its noise shrinks with the step, so marginals converge."""
     t, s = _double(sigma), _double(sigma_next)
-    kept = (s * (1 - t) / (t * (1 - s))) ** 2
+    kept = (s * (1 - t) / (t * (1 - s))) ** 2  # 0 at t = 1, where a step from pure noise keeps nothing of its noise
     return _remix(x, v, sigma, sigma_next, _double(eta) * s * torch.sqrt(1 - kept))
+
+
+def mean_std(
+    x: Tensor, v: Tensor, sigma: Scalar, sigma_next: Scalar, rate: Scalar, noise: Noise = "sde"
+) -> tuple[Tensor, Tensor]:
+    """The step that a plan's `noise` names. A rate of 0 is the Euler ODE step with each of them."""
+    step = {"sde": sde_mean_std, "cps": cps_mean_std, "ddim": ddim_mean_std}[noise]
+    return step(x, v, sigma, sigma_next, rate)
 
 
 def log_prob(x: Tensor, mean: Tensor, std: Scalar) -> Tensor:
@@ -97,25 +107,38 @@ def log_prob(x: Tensor, mean: Tensor, std: Scalar) -> Tensor:
     return -0.5 * (z * z).flatten(1).mean(1) - std.log() - 0.5 * math.log(2 * math.pi)
 
 
-def dpm_solver_2m(velocity: Callable[[Tensor, Tensor], Tensor], x: Tensor, sigmas: Tensor) -> Tensor:
-    """Noise x [N, D...] -> data by DPM-Solver++ 2M with data prediction (MixGRPO, App. 9, eq. 19-21).
+def dpm_2m_step(
+    x: Tensor, x0: Tensor, before: tuple[Tensor, float] | None, sigma: Scalar, sigma_next: Scalar
+) -> Tensor:
+    """One step of DPM-Solver++ 2M with data prediction (MixGRPO, App. 9, eq. 19-21); sigmas are scalars.
 
-    velocity(x, sigma) takes a scalar sigma. The first step starts at log-SNR -inf and the last ends at +inf; both are
-    first order, which is the Euler step, and so is the second, whose predecessor is infinitely long.
+    x0 is predicted at sigma; before holds the prediction of the preceding step and its sigma. Without it, from pure
+    noise (log-SNR -inf) and to data (+inf), the step is first order, which is Euler's, and so is the one after pure
+    noise, whose predecessor is infinitely long.
     """
-    sigmas = sigmas.double()
-    lambdas = torch.log((1 - sigmas) / sigmas)
-    previous: Tensor | None = None
-    for i, (sigma, sigma_next) in enumerate(pairwise(sigmas)):
+    sigma, sigma_next = _double(sigma), _double(sigma_next)
+    target = x0
+    if before is not None and sigma_next > 0:
+        earlier, at = before
+        h = _log_snr(sigma_next) - _log_snr(sigma)
+        half_inverse_ratio = h / (2 * (_log_snr(sigma) - _log_snr(_double(at))))
+        target = x0 + _like(half_inverse_ratio, x) * (x0 - earlier)
+    gain = (1 - sigma_next) - (1 - sigma) * sigma_next / sigma
+    return _like(sigma_next / sigma, x) * x + _like(gain, x) * target
+
+
+def dpm_solver_2m(velocity: Callable[[Tensor, Tensor], Tensor], x: Tensor, sigmas: Tensor) -> Tensor:
+    """Noise x [N, D...] -> data by DPM-Solver++ 2M. velocity(x, sigma) takes a scalar sigma."""
+    before: tuple[Tensor, float] | None = None
+    for sigma, sigma_next in pairwise(sigmas.double()):
         x0 = predict_x0(x, velocity(x, sigma), sigma)
-        target = x0
-        if previous is not None and sigma_next > 0:
-            half_inverse_ratio = (lambdas[i + 1] - lambdas[i]) / (2 * (lambdas[i] - lambdas[i - 1]))
-            target = x0 + _like(half_inverse_ratio, x) * (x0 - previous)
-        gain = (1 - sigma_next) - (1 - sigma) * sigma_next / sigma
-        x = _like(sigma_next / sigma, x) * x + _like(gain, x) * target
-        previous = x0
+        x = dpm_2m_step(x, x0, before, sigma, sigma_next)
+        before = x0, float(sigma)
     return x
+
+
+def _log_snr(sigma: Tensor) -> Tensor:
+    return torch.log((1 - sigma) / sigma)
 
 
 def _remix(x: Tensor, v: Tensor, sigma: Scalar, sigma_next: Scalar, std: Tensor) -> tuple[Tensor, Tensor]:

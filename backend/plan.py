@@ -65,7 +65,7 @@ def count(plan: Plan, config: RunConfig) -> tuple[list[int], int]:
     logps = tuple(torch.zeros(1, width) for width in widths[1:])
     rewards = torch.linspace(0, 1, widths[-1], dtype=torch.float64)[None]
     rollout = Rollout(plan, ("",), _Latents(), states, logps, rewards)
-    keep = [level[0] & (plan.rates[i] > 0) for i, level in enumerate(config.method.credit(rollout, 0).keep)]
+    keep = [level[0] & plan.noisy(i) for i, level in enumerate(config.method.credit(rollout, 0).keep)]
     parents = sum(len(plan.parents[i][level].unique()) for i, level in enumerate(keep))
     return [int(level.sum()) for level in keep], parents
 

@@ -108,7 +108,7 @@ def _log_probs(
     plan, x, step = rollout.plan, nodes[edges.parent[first]], edges.step[first]
     sigma, sigma_next, rate = (level.to(x.device)[step] for level in (plan.sigmas[:-1], plan.sigmas[1:], plan.rates))
     v = policy.velocity(x, sigma.to(x), rollout.cond.take(edges.prompt[first]))
-    mean, std = flow.sde_mean_std(x, v, sigma, sigma_next, rate)
+    mean, std = flow.mean_std(x, v, sigma, sigma_next, rate, plan.noise)
     return rows, flow.log_prob(nodes[edges.child[rows]], mean[place], std[place])
 
 
@@ -122,7 +122,7 @@ def _kept(rollout: Rollout, credit: Credit, nodes: Tensor) -> Edges:
         width, num_children = rollout.plan.widths[step], len(parents)
         below = offset + num_prompts * width
         if rollout.plan.rates[step] > 0:
-            prompt, node = credit.keep[step].cpu().nonzero(as_tuple=True)
+            prompt, node = (credit.keep[step].cpu() & rollout.plan.noisy(step)).nonzero(as_tuple=True)
             columns.append(
                 Edges(
                     child=below + prompt * num_children + node,

@@ -45,25 +45,55 @@ def sample(
     cond = policy.encode(prompts) if cond is None else cond
     x = _roots(policy, plan, generators, dtype)
     states, logps = [x], []
-    for step, parents in enumerate(plan.parents):
+    before: tuple[Tensor, float] | None = None
+    for step in range(plan.num_steps):
         flat = x.flatten(0, 1)
         rows = torch.arange(len(prompts), device=x.device).repeat_interleave(x.shape[1])
-        sigma, sigma_next, rate = plan.sigmas[step], plan.sigmas[step + 1], plan.rates[step]
+        sigma = plan.sigmas[step]
         v = policy.velocity(flat, sigma.to(flat).expand(len(flat)), cond.take(rows), plan.weights, guidance)
+        x0 = flow.predict_x0(flat, v, sigma).view_as(x)
         if on_level is not None:
-            on_level(step, x, flow.predict_x0(flat, v, sigma).view_as(x))
-        mean, std = flow.sde_mean_std(flat, v, sigma, sigma_next, rate)
-        mean = mean.view_as(x)[:, parents.to(x.device)]
-        if rate > 0:
-            x = mean + std * _branch_noise(plan, step, generators, mean)
-            logps.append(flow.log_prob(x.flatten(0, 1), mean.flatten(0, 1), std).view(x.shape[:2]))
+            on_level(step, x, x0)
+        if plan.rates[step] > 0:
+            x, logp = _noisy_step(plan, step, x, v.view_as(x), generators)
+            before = None
         else:
-            x = mean
-            logps.append(x.new_full(x.shape[:2], math.nan))
+            x, before = _ode_step(plan, step, x, v.view_as(x), x0, before)
+            logp = x.new_full(x.shape[:2], math.nan)
+        logps.append(logp)
         states = [*states, x] if plan.keep == "all" else [x]
     if on_level is not None:
         on_level(plan.num_steps, x, None)
     return Rollout(plan, tuple(prompts), cond, tuple(states), tuple(logps))
+
+
+def _noisy_step(
+    plan: Plan, step: int, x: Tensor, v: Tensor, generators: Sequence[torch.Generator]
+) -> tuple[Tensor, Tensor]:
+    """Children [P, W', D...] and log-probabilities [P, W'] of a step; NaN on its edges without noise."""
+    parents, sigma, sigma_next = plan.parents[step].to(x.device), plan.sigmas[step], plan.sigmas[step + 1]
+    mean, std = flow.mean_std(x.flatten(0, 1), v.flatten(0, 1), sigma, sigma_next, plan.rates[step], plan.noise)
+    mean = mean.view_as(x)[:, parents]
+    children = mean + std * _branch_noise(plan, step, generators, mean)
+    logp = flow.log_prob(children.flatten(0, 1), mean.flatten(0, 1), std).view(children.shape[:2])
+    noisy = plan.noisy(step).to(x.device)
+    if not noisy.all():
+        quiet, _ = flow.mean_std(x.flatten(0, 1), v.flatten(0, 1), sigma, sigma_next, 0.0, plan.noise)
+        children = torch.where(noisy.view(-1, *(1,) * (x.dim() - 2)), children, quiet.view_as(x)[:, parents])
+        logp = logp.masked_fill(~noisy, math.nan)
+    return children, logp
+
+
+def _ode_step(
+    plan: Plan, step: int, x: Tensor, v: Tensor, x0: Tensor, before: tuple[Tensor, float] | None
+) -> tuple[Tensor, tuple[Tensor, float]]:
+    """Children [P, W', D...], and for a second-order step to come their predicted data and its sigma."""
+    parents, sigma, sigma_next = plan.parents[step].to(x.device), plan.sigmas[step], plan.sigmas[step + 1]
+    if plan.solver == "dpm2m":
+        moved = flow.dpm_2m_step(x, x0, before, sigma, sigma_next)
+    else:
+        moved = flow.sde_mean_std(x.flatten(0, 1), v.flatten(0, 1), sigma, sigma_next, 0.0)[0].view_as(x)
+    return moved[:, parents], (x0[:, parents], float(sigma))
 
 
 def _roots(policy: Policy, plan: Plan, generators: Sequence[torch.Generator], dtype: torch.dtype) -> Tensor:

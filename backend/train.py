@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -35,7 +35,7 @@ from backend.events import (
     StepDone,
 )
 from backend.facts import environment
-from backend.models.weights import Ema
+from backend.models.weights import Ema, Old
 from backend.rollout import sample
 from backend.tree_record import TreeRecorder
 from backend.types import Credit, Rollout
@@ -81,6 +81,9 @@ class Trainer:
             betas=(settings.beta1, settings.beta2),
             weight_decay=settings.weight_decay,
         )
+        self.memory = self.config.method.remember(self.policy)
+        if self.config.method.keeps_old:
+            self.policy.tuned.old = Old(self.policy.module)
         self.ema = Ema(self.policy.module, settings.ema_decay) if settings.ema_decay is not None else None
         self.sigmas: Tensor = self.config.grid()
 
@@ -105,10 +108,15 @@ class Trainer:
             parts: dict[str, Tensor] = {
                 one.name: one.score(frames, repeated).view(len(texts), -1) for one in config.rewards
             }
-            total = sum(one.weight * parts[one.name] for one in config.rewards)
-        assert isinstance(total, Tensor)
+            weights: dict[str, float] = {one.name: one.weight for one in config.rewards}
+            total = torch.stack([weights[name] * part for name, part in parts.items()]).sum(0)
         _require_finite(total, "rewards", f"rollout of step {step}")
-        return replace(rollout, rewards=total, parts=parts)
+        judged = replace(rollout, rewards=total, parts=parts, part_weights=weights)
+        return replace(judged, judge=self.judge, memory=self.memory)
+
+    def judge(self, frames: Tensor, prompts: Sequence[str]) -> Tensor:
+        """The weighted sum of the rewards [N] of frames [N, F, C, H, W]."""
+        return torch.stack([one.weight * one.score(frames, prompts) for one in self.config.rewards]).sum(0)
 
     def update(self, rollout: Rollout, credit: Credit, step: int, clock: Clock) -> dict[str, float]:
         """All optimizer steps of one rollout; the mean of their metrics."""
@@ -215,7 +223,9 @@ class Trainer:
         self.emit(SamplesSaved(step=step, collection=collection, samples=samples))
 
     def save(self, step: int) -> None:
-        folder = checkpoint.save(self.run_dir, step, self.policy, self.optimizer, self.ema, dump(self.config))
+        folder = checkpoint.save(
+            self.run_dir, step, self.policy, self.optimizer, self.ema, dump(self.config), self.memory
+        )
         size = sum(path.stat().st_size for path in folder.iterdir())
         self.emit(CheckpointSaved(step=step, path=folder.name, bytes=size))
 
@@ -278,7 +288,7 @@ def train(config: RunConfig, run_dir: Path, emit: Emit, stop: Callable[[], bool]
         policy = config.model.load(pick(), config.seed)
         trainer = Trainer(config, run_dir, policy, emit, stop)
         newest = checkpoint.latest(run_dir) if resume else None
-        start = checkpoint.resume(newest, policy, trainer.optimizer, trainer.ema) if newest else 0
+        start = checkpoint.resume(newest, policy, trainer.optimizer, trainer.ema, trainer.memory) if newest else 0
         trained = sum(value.numel() for value in policy.tuned.parameters())
         emit(
             RunStarted(

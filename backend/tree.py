@@ -14,6 +14,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from backend.advantages import standardise
 from backend.types import Plan
 
 
@@ -49,7 +50,7 @@ def fuse(
     values = [value]
     for step in reversed(range(len(parents))):
         logp = logps[step].to(mass)
-        weight = mass if logp.isnan().all() else mass + scale * logp
+        weight = mass if scale == 0 or logp.isnan().all() else mass + scale * logp
         index = parents[step].to(value.device).expand_as(weight)
         empty = weight.new_full((len(value), int(parents[step].max()) + 1), -torch.inf)
         peak = empty.scatter_reduce(1, index, weight, "amax")
@@ -69,23 +70,13 @@ def depth_advantages(
     Mean and std are those of the nodes of one depth of one tree. A depth of one node, or with a std below `floor`
     (equal rewards up to rounding), has nothing to compare and gets 0. Clipped to [-clip, clip].
     """
-    return tuple(_standardise(value.double(), unbiased, eps, floor).clamp(-clip, clip) for value in values[1:])
-
-
-def _standardise(value: Tensor, unbiased: bool, eps: float, floor: float) -> Tensor:
-    if value.shape[1] == 1:
-        return torch.zeros_like(value)
-    centred = value - value.mean(1, keepdim=True)
-    std = value.std(1, keepdim=True, correction=int(unbiased))
-    return torch.where(std < floor, torch.zeros_like(value), centred / (std + eps))
+    return tuple(standardise(value.double(), unbiased, eps, floor).clamp(-clip, clip) for value in values[1:])
 
 
 def trainable(plan: Plan, num_prompts: int) -> tuple[Tensor, ...]:
     """Edges that can carry gradient, T x bool [P, W_{t+1}]: those with a density and with a sibling or cousin."""
-    stochastic = (plan.rates > 0).tolist()
     return tuple(
-        torch.full((num_prompts, len(parents)), random and len(parents) > 1)
-        for parents, random in zip(plan.parents, stochastic, strict=True)
+        (plan.noisy(step) & (len(parents) > 1)).expand(num_prompts, -1) for step, parents in enumerate(plan.parents)
     )
 
 

@@ -9,14 +9,16 @@ Shape legend
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self
 
 import torch
 from torch import Tensor
 
 Weights = Literal["current", "reference", "old"]
+Noise = Literal["sde", "cps", "ddim"]
+Judge = Callable[[Tensor, Sequence[str]], Tensor]
 
 
 @dataclass(frozen=True)
@@ -25,7 +27,10 @@ class Plan:
 
     sigmas   [T+1] float64, 1 -> 0
     parents  T index tensors; parents[i] is Long[W_{i+1}], the level-i parent of each node of level i+1
-    rates    [T] float64, the diffusion g(sigma_i) of each step; 0 marks a deterministic (ODE) step
+    rates    [T] float64, the strength of each step's noise; 0 marks a deterministic (ODE) step
+    noise    what a rate means: "sde" the diffusion g(sigma_i), "cps" and "ddim" the eta of flow.cps_ and ddim_mean_std
+    solver   of the deterministic steps: "euler", or "dpm2m" (DPM-Solver++ 2M, whose memory starts anew after noise)
+    still    T tensors Bool[W_{i+1}]: edges that follow the ODE although their step has noise; empty = none
     spread   s of the branch noise at splits, xi_b = (xi_0 + s eta_b) / sqrt(1 + s^2); inf = independent siblings
     shared_noise  all roots of a prompt start from the same latent
     weights  which weights sample ("current" or "old")
@@ -35,6 +40,9 @@ class Plan:
     sigmas: Tensor
     parents: tuple[Tensor, ...]
     rates: Tensor
+    noise: Noise = "sde"
+    solver: Literal["euler", "dpm2m"] = "euler"
+    still: tuple[Tensor, ...] = ()
     spread: float = float("inf")
     shared_noise: bool = True
     weights: Weights = "current"
@@ -50,11 +58,17 @@ class Plan:
         for step, parents in enumerate(self.parents):
             if step and int(parents.max()) >= len(self.parents[step - 1]):
                 raise ValueError(f"plan: step {step} names parent {int(parents.max())}, which does not exist")
-            if self.rates[step] == 0 and len(parents.unique()) < len(parents):
+            quiet = parents[~self.noisy(step)]
+            if len(quiet.unique()) < len(quiet):
                 raise ValueError(
                     f"plan: step {step} splits but is deterministic, so the children would be equal; "
                     "give the step a positive rate or move the split"
                 )
+
+    def noisy(self, step: int) -> Tensor:
+        """Bool[W_{step+1}]: the edges of a step that carry noise, so that their transition has a density."""
+        noisy = torch.full((len(self.parents[step]),), bool(self.rates[step] > 0))
+        return noisy & ~self.still[step] if self.still else noisy
 
     @property
     def num_steps(self) -> int:
@@ -98,16 +112,32 @@ class Policy(Protocol):
         ...
 
     def decode(self, x0: Tensor) -> Tensor:
-        """Latents [N, D...] -> frames [N, F, C, H, W] in 0..1."""
+        """Latents [N, D...] -> frames [N, F, C, H, W] in 0..1, differentiable where x0 is."""
+        ...
+
+    def track_old(self, decay: float) -> None:
+        """Move the kept "old" weights: old <- decay old + (1 - decay) current. They start as the current ones."""
         ...
 
 
 class Reward(Protocol):
+    """differentiable: whether score carries gradients back to the frames."""
+
     name: str
+    weight: float
+    differentiable: ClassVar[bool]
 
     def score(self, frames: Tensor, prompts: Sequence[str]) -> Tensor:
         """frames [N, F, C, H, W] in 0..1 and N prompts -> float64 [N], larger is better."""
         ...
+
+
+class Memory(Protocol):
+    """What a method keeps between training steps; a checkpoint holds its state."""
+
+    def state_dict(self) -> dict[str, Any]: ...
+
+    def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -117,7 +147,9 @@ class Rollout:
     prompts  P texts;  cond  their conditioning
     states   T+1 tensors [P, W_t, D...] (only the last when plan.keep is "last")
     logps    T tensors [P, W_{t+1}], mean over latent dimensions, detached; NaN on deterministic steps
-    rewards  [P, G] float64, the weighted sum;  parts  each reward alone, raw, [P, G]
+    rewards  [P, G] float64, the weighted sum;  parts  each reward alone, raw, [P, G];  part_weights  its weight
+    judge    frames [N, F, C, H, W] and N prompts -> the weighted sum [N], with gradients where all rewards have them
+    memory   what the method keeps between steps
     """
 
     plan: Plan
@@ -127,6 +159,9 @@ class Rollout:
     logps: tuple[Tensor, ...]
     rewards: Tensor | None = None
     parts: dict[str, Tensor] = field(default_factory=dict)
+    part_weights: dict[str, float] = field(default_factory=dict)
+    judge: Judge | None = None
+    memory: Memory | None = None
 
 
 @dataclass(frozen=True)
@@ -148,7 +183,16 @@ class Loss:
 
 
 class Method(Protocol):
-    """A reinforcement-learning method. Its fields are its hyperparameters."""
+    """A reinforcement-learning method. Its fields are its hyperparameters.
+
+    keeps_old    the policy must keep "old" weights, which the method moves by `Policy.track_old`
+    samples_only it trains on final samples alone, so stored groups serve as well as a rollout
+    """
+
+    keeps_old: ClassVar[bool]
+    samples_only: ClassVar[bool]
+
+    def remember(self, policy: Policy) -> Memory | None: ...
 
     def plan(self, step: int, sigmas: Tensor) -> Plan: ...
 

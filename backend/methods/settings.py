@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from pydantic import BaseModel, ConfigDict, Field
 from torch import Tensor
 
 from backend import flow, policy_gradient
-from backend.types import Credit, Loss, Policy, Rollout
+from backend.types import Credit, Loss, Memory, Policy, Rollout
 
 
 class Settings(BaseModel):
@@ -19,7 +19,18 @@ class Settings(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
-class PolicyGradient(Settings):
+class MethodSettings(Settings):
+    """What a method says of itself to the loop, unless it overrides it."""
+
+    keeps_old: ClassVar[bool] = False
+    samples_only: ClassVar[bool] = False
+
+    def remember(self, policy: Policy) -> Memory | None:
+        """Nothing is kept between steps."""
+        return None
+
+
+class PolicyGradient(MethodSettings):
     """A method whose loss is the clipped ratio over the edges of its rollout."""
 
     sde: Literal["dance", "flow"] = Field(

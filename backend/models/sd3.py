@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from backend.methods.settings import Settings
-from backend.models.weights import FullModule, Lora, LoraModule, Tuning, named_trained, tune
+from backend.models.weights import FullModule, Lora, LoraModule, Tuning, kept, named_trained, tune
 from backend.shapes.bundle import BASE as SHAPES_BASE
 from backend.types import Weights
 
@@ -153,9 +153,12 @@ class SD3Policy:
         without, with_prompt = v.chunk(2)
         return without + guidance * (with_prompt - without)
 
-    @torch.no_grad()
+    def track_old(self, decay: float) -> None:
+        """old <- decay old + (1 - decay) current. Raises ValueError when no old weights are kept."""
+        kept(self.tuned.old).track(decay)
+
     def decode(self, x0: Tensor) -> Tensor:
-        """Scaled latents [N, C, h, w] -> frames [N, 1, 3, H, W] in 0..1."""
+        """Scaled latents [N, C, h, w] -> frames [N, 1, 3, H, W] in 0..1, differentiable where x0 is."""
         vae = self.pipeline.vae
         latents = x0 / vae.config.scaling_factor + vae.config.shift_factor
         images = torch.cat([vae.decode(part, return_dict=False)[0] for part in latents.split(DECODE_BATCH)])

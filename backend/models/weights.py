@@ -1,4 +1,4 @@
-"""Which weights a forward uses: the trained ones or those the run started from; and a moving average of them."""
+"""Which weights a forward uses: the trained ones, those the run started from, or kept ones; and a moving average."""
 
 from __future__ import annotations
 
@@ -42,8 +42,25 @@ def named_trained(module: nn.Module) -> dict[str, nn.Parameter]:
     return {name: value for name, value in module.named_parameters() if value.requires_grad}
 
 
+class Old:
+    """A frozen earlier state of the trained parameters, which the module can compute with."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._module = module
+        self.values = {name: value.detach().clone() for name, value in named_trained(module).items()}
+
+    @torch.no_grad()
+    def track(self, decay: float) -> None:
+        """values <- decay values + (1 - decay) current."""
+        for name, value in named_trained(self._module).items():
+            self.values[name].lerp_(value, 1 - decay)
+
+    def __call__(self, **inputs: Any) -> Any:
+        return torch.func.functional_call(self._module, self.values, args=(), kwargs=inputs)
+
+
 class LoraModule:
-    """Adapter on = current, adapter off = reference."""
+    """Adapter on = current, adapter off = reference, the adapter's kept state = old."""
 
     def __init__(self, module: Any, settings: Lora, targets: list[str], seed: int) -> None:
         from peft import LoraConfig
@@ -62,16 +79,16 @@ class LoraModule:
         )
         torch.set_rng_state(state)
         self.module = module
+        self.old: Old | None = None
 
     def parameters(self) -> list[nn.Parameter]:
         return list(named_trained(self.module).values())
 
     @contextmanager
     def using(self, weights: Weights) -> Iterator[Any]:
-        if weights == "current":
-            yield self.module
+        if weights != "reference":
+            yield self.module if weights == "current" else kept(self.old)
             return
-        _refuse_old(weights)
         self.module.disable_adapters()
         try:
             yield self.module
@@ -80,11 +97,12 @@ class LoraModule:
 
 
 class FullModule:
-    """The module itself = current, a frozen copy = reference."""
+    """The module itself = current, a frozen copy = reference, a kept state of its parameters = old."""
 
     def __init__(self, module: Any) -> None:
         module.requires_grad_(True)
         self.module = module
+        self.old: Old | None = None
         self._reference = copy.deepcopy(module).requires_grad_(False)
 
     def parameters(self) -> list[nn.Parameter]:
@@ -92,16 +110,14 @@ class FullModule:
 
     @contextmanager
     def using(self, weights: Weights) -> Iterator[Any]:
-        if weights == "current":
-            yield self.module
-            return
-        _refuse_old(weights)
-        yield self._reference
+        yield {"current": self.module, "reference": self._reference}.get(weights) or kept(self.old)
 
 
-def _refuse_old(weights: Weights) -> None:
-    if weights == "old":
-        raise ValueError("weights: this policy keeps no 'old' weights; sample with 'current'")
+def kept(old: Old | None) -> Old:
+    """Raises ValueError when no old weights are kept."""
+    if old is None:
+        raise ValueError("weights: this policy keeps no 'old' weights; the method must say that it needs them")
+    return old
 
 
 def tune(module: Any, settings: Lora | Full, targets: list[str], seed: int) -> LoraModule | FullModule:

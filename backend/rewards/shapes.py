@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ def pictures(frames: Tensor) -> NDArray[np.float32]:
 class ShapesReward(Settings):
     """Does the picture show what the prompt asks for? 1 only when every clause holds and nothing else is there."""
 
+    differentiable: ClassVar[bool] = False
     name: Literal["shapes"] = "shapes"
     weight: float = Field(1.0, description="Factor in the sum of rewards")
     strict_share: float = Field(

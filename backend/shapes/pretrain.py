@@ -1,21 +1,20 @@
 """Pretrains the bundled base model: `python -m backend.shapes.pretrain`.
 
-Four stages, each seeded, logged to WORK/log.jsonl and resumed from WORK when cut off:
+Five stages, each seeded, logged to WORK/log.jsonl and resumed from WORK when cut off:
 1. autoencoder: an AutoencoderKL that packs 64x64 pictures into 8x8x8 latents;
 2. latents of a fixed set of pictures, computed once;
 3. decoder: its half of the autoencoder goes on learning, from latents with some noise, while the encoder stays;
-4. transformer: an SD3Transformer2DModel (flow matching) together with its two CLIP text encoders, from scratch.
+4. transformer: an SD3Transformer2DModel (flow matching) together with its two CLIP text encoders, from scratch;
+5. guidance: the transformer learns to give by itself what classifier-free guidance gives.
 The result is a StableDiffusion3Pipeline folder that `DiffusionPipeline.from_pretrained` loads.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,27 +23,14 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from backend.shapes import prompts, render
 from backend.shapes.bundle import BASE, TEXT_LENGTH, build_modules, save_bundle
+from backend.shapes.pretrain_transformer import Corpus, distil_guidance, log_stage, train_transformer
 
 AUTOENCODER_BATCH = 32
-BATCH = 96
 AUTOENCODER_PICTURES = 12_000
 KL_WEIGHT = 1e-4
-LEARNING_RATE = 1.5e-3
-EMA_DECAY = 0.999
-DROP_TEXT = 0.1
-WARMUP = 200
-DECAY = 0.25
-
-
-def _log(work: Path, **facts: Any) -> None:
-    line = json.dumps({"time": round(time.time(), 1), **facts})
-    print(line, flush=True)
-    with (work / "log.jsonl").open("a") as log:
-        log.write(line + "\n")
 
 
 def pictures(number: int, seed: int, anywhere: bool = False) -> tuple[Tensor, list[str]]:
@@ -88,7 +74,7 @@ def train_autoencoder(vae: Any, work: Path, steps: int, seed: int, number: int) 
         schedule.step()
         if step % 50 == 0 or step == steps - 1:
             seconds = round(time.time() - started, 1)
-            _log(work, stage="autoencoder", step=step, l1=round(reconstruction.item(), 5), seconds=seconds)
+            log_stage(work, stage="autoencoder", step=step, l1=round(reconstruction.item(), 5), seconds=seconds)
     vae.eval()
     torch.save(vae.state_dict(), done)
 
@@ -119,7 +105,9 @@ def train_decoder(vae: Any, work: Path, steps: int, seed: int, number: int) -> N
         optimizer.step()
         schedule.step()
         if step % 50 == 0 or step == steps - 1:
-            _log(work, stage="decoder", step=step, l1=round(loss.item(), 5), seconds=round(time.time() - started, 1))
+            log_stage(
+                work, stage="decoder", step=step, l1=round(loss.item(), 5), seconds=round(time.time() - started, 1)
+            )
     torch.save(vae.decoder.state_dict(), done)
 
 
@@ -134,52 +122,9 @@ def encode_pictures(vae: Any, work: Path, seed: int, number: int) -> tuple[Tenso
         mean = torch.cat([part.mean for part in parts])
         logvar = torch.cat([part.logvar for part in parts])
         torch.save({"mean": mean.half(), "logvar": logvar.half(), "texts": texts}, done)
-        _log(work, stage="latents", pictures=number, seconds=round(time.time() - started, 1))
+        log_stage(work, stage="latents", pictures=number, seconds=round(time.time() - started, 1))
     stored = torch.load(done, weights_only=True)
     return stored["mean"], stored["logvar"], stored["texts"]
-
-
-def _embed(modules: Any, ids: Tensor) -> tuple[Tensor, Tensor]:
-    """The conditioning that StableDiffusion3Pipeline.encode_prompt builds, without tokens for the absent T5."""
-    outputs = [encoder(ids, output_hidden_states=True) for encoder in (modules.text_encoder, modules.text_encoder_2)]
-    embeds = torch.cat([out.hidden_states[-2] for out in outputs], -1)
-    return embeds, torch.cat([out.text_embeds for out in outputs], -1)
-
-
-def _average_gradients(parameters: list[torch.nn.Parameter], ranks: int) -> None:
-    if ranks == 1:
-        return
-    flat = torch.cat([value.grad.flatten() for value in parameters if value.grad is not None])
-    torch.distributed.all_reduce(flat)
-    flat /= ranks
-    offset = 0
-    for value in parameters:
-        if value.grad is not None:
-            value.grad.copy_(flat[offset : offset + value.grad.numel()].view_as(value.grad))
-            offset += value.grad.numel()
-
-
-@dataclass(frozen=True)
-class Corpus:
-    """What the transformer learns from. mean, logvar [N, 8, 8, 8]; ids [N, L] of the prompts, empty [1, L]."""
-
-    mean: Tensor
-    logvar: Tensor
-    ids: Tensor
-    empty: Tensor
-    shift: float
-    scale: float
-
-    def batch(self, seed: int, step: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """x0 and noise [B, 8, 8, 8], logit-normal sigma [B], token ids [B, L], some of them emptied."""
-        rng = torch.Generator().manual_seed(seed * 1_000_003 + step)
-        rows = torch.randint(len(self.ids), (BATCH,), generator=rng)
-        posterior_noise = torch.randn(BATCH, *self.mean.shape[1:], generator=rng)
-        latents = self.mean[rows].float() + (0.5 * self.logvar[rows].float()).exp() * posterior_noise
-        eps = torch.randn(latents.shape, generator=rng)
-        sigma = torch.sigmoid(torch.randn(BATCH, generator=rng) + 0.3)
-        emptied = torch.rand(BATCH, 1, generator=rng) < DROP_TEXT
-        return (latents - self.shift) * self.scale, eps, sigma, torch.where(emptied, self.empty, self.ids[rows])
 
 
 def _corpus(modules: Any, work: Path, seed: int, number: int) -> Corpus:
@@ -190,69 +135,6 @@ def _corpus(modules: Any, work: Path, seed: int, number: int) -> Corpus:
     padded = {"padding": "max_length", "max_length": TEXT_LENGTH, "return_tensors": "pt"}
     ids, empty = (modules.tokenizer(text, **padded).input_ids for text in (texts, ""))
     return Corpus(mean, logvar, ids, empty, shift, scale)
-
-
-def _flow_loss(modules: Any, x0: Tensor, eps: Tensor, sigma: Tensor, tokens: Tensor) -> Tensor:
-    embeds, pooled = _embed(modules, tokens)
-    s = sigma[:, None, None, None]
-    velocity = modules.transformer(
-        hidden_states=(1 - s) * x0 + s * eps,
-        encoder_hidden_states=embeds,
-        pooled_projections=pooled,
-        timestep=sigma * 1000,
-        return_dict=False,
-    )[0]
-    return functional.mse_loss(velocity, eps - x0)
-
-
-def train_transformer(modules: Any, options: argparse.Namespace, rank: int) -> None:
-    """Rectified flow; the learning rate falls linearly in the last quarter. The modules end as their moving average.
-
-    Each of the `options.processes` processes takes its share of every batch, and gradients are averaged, so their
-    number changes nothing but the speed and the last bits.
-    """
-    work, seed, ranks = options.work, options.seed, options.processes
-    corpus = _corpus(modules, work, seed, options.pictures)
-    nets = torch.nn.ModuleList([modules.transformer, modules.text_encoder, modules.text_encoder_2])
-    parameters = list(nets.parameters())
-    optimizer = torch.optim.AdamW(parameters, lr=LEARNING_RATE, betas=(0.9, 0.99), weight_decay=0.01)
-    ema = {name: value.clone() for name, value in nets.state_dict().items()}
-    step, spent = 0, 0.0
-    partial = work / "transformer.pt"
-    if partial.exists():
-        stored = torch.load(partial, weights_only=True)
-        nets.load_state_dict(stored["nets"])
-        optimizer.load_state_dict(stored["optimizer"])
-        ema, step, spent = stored["ema"], stored["step"], stored["seconds"]
-    nets.train()
-    started = time.time() - spent
-    losses: list[float] = []
-    while step < options.steps:
-        loss = _flow_loss(modules, *(part[rank::ranks] for part in corpus.batch(seed, step)))
-        rate = LEARNING_RATE * min(1.0, (step + 1) / WARMUP, (options.steps - step) / (DECAY * options.steps))
-        for group in optimizer.param_groups:
-            group["lr"] = rate
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        _average_gradients(parameters, ranks)
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        losses.append(loss.item())
-        step += 1
-        decay = min(EMA_DECAY, step / (step + 10))
-        for name, value in nets.state_dict().items():
-            if value.is_floating_point():
-                ema[name].lerp_(value, 1 - decay)
-        if rank == 0 and step % 100 == 0:
-            mse, seconds = sum(losses) / len(losses), round(time.time() - started, 1)
-            _log(work, stage="transformer", step=step, mse=round(mse, 5), seconds=seconds)
-            losses.clear()
-        if rank == 0 and (step % options.save_every == 0 or step == options.steps):
-            state = {"nets": nets.state_dict(), "optimizer": optimizer.state_dict(), "ema": ema, "step": step}
-            torch.save({**state, "seconds": time.time() - started}, partial.with_suffix(".tmp"))
-            partial.with_suffix(".tmp").rename(partial)
-    nets.load_state_dict(ema)
-    nets.eval()
 
 
 def _autoencoder(modules: Any, options: argparse.Namespace) -> None:
@@ -270,7 +152,9 @@ def _one_rank(rank: int, options: argparse.Namespace, meeting: str) -> None:
     torch.manual_seed(options.seed)
     modules = build_modules()
     _autoencoder(modules, options)
-    train_transformer(modules, options, rank)
+    corpus = _corpus(modules, options.work, options.seed, options.pictures)
+    train_transformer(modules, corpus, options, rank)
+    distil_guidance(modules, corpus, options, rank)
     if rank == 0:
         save_bundle(modules, options.out)
 
@@ -283,6 +167,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--autoencoder-steps", type=int, default=900)
     parser.add_argument("--decoder-steps", type=int, default=700)
     parser.add_argument("--steps", type=int, default=10_000, help="of the transformer")
+    parser.add_argument("--guidance", type=float, default=1.5, help="the scale that becomes the model's own")
+    parser.add_argument("--guidance-steps", type=int, default=800, help="of learning it; 0 leaves the model as it is")
     parser.add_argument("--save-every", type=int, default=500, help="steps of the transformer between checkpoints")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="that share its batches")
     parser.add_argument("--seed", type=int, default=0)

@@ -47,6 +47,9 @@ class GaussianPolicy:
     def decode(self, x0: Tensor) -> Tensor:
         return x0.reshape(len(x0), 1, 1, 1, -1)
 
+    def track_old(self, decay: float) -> None:
+        """Nothing is trained."""
+
 
 def gaussian_velocity(x: Tensor, sigma: Tensor | float, mean: Tensor, std: Tensor) -> Tensor:
     """E[eps - x0 | x] for data N(mean, std^2): both expectations are linear in x."""
@@ -68,6 +71,14 @@ class Perceptron(nn.Module):
             for parameter in self.parameters():
                 parameter.copy_(torch.randn(parameter.shape, generator=generator) * 0.4)
         self.batches: list[int] = []
+        self.copies = {name: self._copy() for name in ("reference", "old")}
+
+    def _copy(self) -> dict[str, Tensor]:
+        return {name: value.detach().clone() for name, value in self.layers.named_parameters()}
+
+    def track_old(self, decay: float) -> None:
+        for name, value in self.layers.named_parameters():
+            self.copies["old"][name].lerp_(value.detach(), 1 - decay)
 
     def encode(self, prompts: Sequence[str]) -> Lengths:
         return encode(prompts)
@@ -77,7 +88,10 @@ class Perceptron(nn.Module):
     ) -> Tensor:
         self.batches.append(len(x))
         features = torch.cat([x.flatten(1), sigma[:, None], cond.rows.to(x)[:, None]], dim=1)
-        return self.layers(features).view_as(x)
+        if weights == "current":
+            return self.layers(features).view_as(x)
+        out: Tensor = torch.func.functional_call(self.layers, self.copies[weights], (features,))
+        return out.view_as(x)
 
     def decode(self, x0: Tensor) -> Tensor:
         return x0.reshape(len(x0), 1, 1, 2, 2)
