@@ -14,6 +14,8 @@ COMMANDS = {
     "serve": ("frontend_components.server", "the pages, and on one machine also database, broker and worker"),
     "worker": ("workers.app", "a worker that takes queued runs"),
     "launch": ("workers.queue", "put a run in the queue"),
+    "runs": ("frontend_components.listing:list_runs", "list the runs"),
+    "show": ("frontend_components.listing:show_run", "show one run"),
     "train": ("backend.train", "train in this process, without database, worker or page"),
     "plan": ("backend.plan", "what a run would cost: levels, forwards, trained edges, memory"),
     "evaluate": ("backend.evaluate", "held-out accuracy of a base or a checkpoint"),
@@ -35,7 +37,8 @@ def main(argv: list[str] | None = None) -> int:
     if command not in COMMANDS:
         print(f"espalier: {command!r} is not a command\n{usage()}", file=sys.stderr)
         return 2
-    return int(import_module(COMMANDS[command][0]).main(rest))
+    module, _, function = COMMANDS[command][0].partition(":")
+    return int(getattr(import_module(module), function or "main")(rest))
 
 
 if __name__ == "__main__":

@@ -29,7 +29,11 @@ class Modules:
 
 
 def _tokenizer() -> Any:
-    """A CLIP tokenizer in which every word of the Shapes prompts is one token, and any other ASCII word is several."""
+    """A CLIP tokenizer in which every word of the Shapes prompts is one token, and any other ASCII word is several.
+
+    The same in every process: the trainer numbers characters at the end of a word in the order of a hash table, and
+    breaks ties between merges by number, unless they are named beforehand.
+    """
     from tokenizers import Tokenizer, models, pre_tokenizers, trainers
     from transformers import CLIPTokenizer
 
@@ -39,7 +43,11 @@ def _tokenizer() -> Any:
     learner = Tokenizer(models.BPE(end_of_word_suffix="</w>"))
     learner.pre_tokenizer = pre_tokenizers.Whitespace()
     trainer = trainers.BpeTrainer(
-        vocab_size=2000, min_frequency=1, end_of_word_suffix="</w>", initial_alphabet=letters, show_progress=False
+        vocab_size=2000,
+        min_frequency=1,
+        end_of_word_suffix="</w>",
+        special_tokens=[*letters, *(f"{letter}</w>" for letter in letters)],
+        show_progress=False,
     )
     learner.train_from_iterator([" ".join(sorted(words)), *letters], trainer)
     state = json.loads(learner.to_str())["model"]
