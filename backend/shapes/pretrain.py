@@ -167,7 +167,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--autoencoder-steps", type=int, default=900)
     parser.add_argument("--decoder-steps", type=int, default=700)
     parser.add_argument("--steps", type=int, default=10_000, help="of the transformer")
-    parser.add_argument("--guidance", type=float, default=1.5, help="the scale that becomes the model's own")
+    parser.add_argument("--guidance", type=float, default=1.25, help="the scale that becomes the model's own")
     parser.add_argument("--guidance-steps", type=int, default=800, help="of learning it; 0 leaves the model as it is")
     parser.add_argument("--save-every", type=int, default=500, help="steps of the transformer between checkpoints")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="that share its batches")
