@@ -17,9 +17,11 @@ COMMANDS = {
     "runs": ("frontend_components.listing:list_runs", "list the runs"),
     "show": ("frontend_components.listing:show_run", "show one run"),
     "train": ("backend.train", "train in this process, without database, worker or page"),
+    "collect": ("backend.collect", "sample groups once and store them with their rewards, for offline training"),
     "plan": ("backend.plan", "what a run would cost: levels, forwards, trained edges, memory"),
     "evaluate": ("backend.evaluate", "held-out accuracy of a base or a checkpoint"),
-    "bench": ("backend.bench", "where the time of a training step goes"),
+    "votes": ("frontend_components.votes_command", "export and import the votes of a review set"),
+    "bench": ("frontend_components.bench_votes", "measurements: a step's time, what a preset learns, methods, votes"),
 }
 
 

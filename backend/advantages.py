@@ -29,6 +29,8 @@ def standardise(value: Tensor, unbiased: bool = True, eps: float = EPS, floor: f
 
 def global_std(rewards: Tensor, unbiased: bool = True) -> Tensor:
     """Less the mean of the prompt, over the std of all samples of the step (Flow-GRPO, DiffusionNFT)."""
+    if rewards.numel() == 1:
+        return torch.zeros_like(rewards)
     std = rewards.std(correction=int(unbiased))
     centred = rewards - rewards.mean(1, keepdim=True)
     return torch.zeros_like(rewards) if std < FLOOR else centred / (std + EPS)

@@ -21,12 +21,14 @@ WEIGHTS = "trained.safetensors"
 _NAME = re.compile(r"checkpoint-(\d+)")
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """sha256 of a file's content, in hexadecimal."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     os.fsync(handle)
     os.close(handle)
@@ -69,13 +71,13 @@ def save(
         _save_lora(policy, temporary)
     files = sorted(path for path in temporary.iterdir())
     for path in files:
-        _sync(path)
-    marker = {"step": step, "files": {path.name: _digest(path) for path in files}}
+        sync(path)
+    marker = {"step": step, "files": {path.name: digest(path) for path in files}}
     (temporary / MARKER).write_text(json.dumps(marker, indent=1))
-    _sync(temporary / MARKER)
+    sync(temporary / MARKER)
     shutil.rmtree(final, ignore_errors=True)
     temporary.rename(final)
-    _sync(run_dir)
+    sync(run_dir)
     return final
 
 
@@ -104,7 +106,7 @@ def is_complete(folder: Path) -> bool:
     if not marker.is_file():
         return False
     files = json.loads(marker.read_text())["files"]
-    return all((folder / name).is_file() and _digest(folder / name) == digest for name, digest in files.items())
+    return all((folder / name).is_file() and digest(folder / name) == expected for name, expected in files.items())
 
 
 def latest(run_dir: Path) -> Path | None:

@@ -3,21 +3,54 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
 import yaml
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from backend import flow
+from backend.methods.awm import AWM
 from backend.methods.branchgrpo import BranchGRPO
 from backend.methods.dancegrpo import DanceGRPO
+from backend.methods.ddpo import DDPO
+from backend.methods.dgpo import DGPO
+from backend.methods.dpo import DPO
+from backend.methods.dpok import DPOK
+from backend.methods.flowgrpo import FlowGRPO
+from backend.methods.grpoguard import GRPOGuard
+from backend.methods.mixgrpo import MixGRPO
+from backend.methods.nft import NFT
+from backend.methods.pruning import Pruning
+from backend.methods.refl import ReFL
 from backend.methods.settings import Settings
+from backend.methods.tempflow import TempFlow
+from backend.methods.vgrpo import VGRPO
+from backend.methods.window_schedule import Schedule
 from backend.models.sd3 import SD3
+from backend.models.weights import Tuning
 from backend.prompts import Prompts
+from backend.rewards.nearest_truth import NearestTruth
 from backend.rewards.shapes import ShapesReward
 
 CONFIGS = Path(__file__).parent.parent / "configs"
-AnyMethod = Annotated[BranchGRPO | DanceGRPO, Field(discriminator="name")]
+AnyMethod = Annotated[
+    BranchGRPO
+    | DanceGRPO
+    | FlowGRPO
+    | MixGRPO
+    | TempFlow
+    | GRPOGuard
+    | DGPO
+    | VGRPO
+    | NFT
+    | AWM
+    | DPO
+    | DDPO
+    | DPOK
+    | ReFL,
+    Field(discriminator="name"),
+]
+AnyReward = Annotated[ShapesReward | NearestTruth, Field(discriminator="name")]
 
 
 class Sampling(Settings):
@@ -63,6 +96,9 @@ class Evaluation(Settings):
     )
     limit: int = Field(0, ge=0, description="Use only this many prompts, spread over the tasks; 0 = all")
     shown: int = Field(48, ge=0, description="Samples kept for the Compare page, spread over the tasks")
+    leave_out: tuple[int, ...] = Field(
+        (), description="Places in the list of prompts that are not evaluated, since a run on votes trains on them"
+    )
 
 
 class Logging(Settings):
@@ -81,8 +117,16 @@ class RunConfig(Settings):
     steps: int = Field(100, ge=1, le=10_000_000, description="Training steps: one rollout of P groups and its updates")
     model: SD3 = SD3()
     method: AnyMethod = BranchGRPO()
-    rewards: tuple[ShapesReward, ...] = Field((ShapesReward(),), min_length=1, description="Summed with their weights")
+    rewards: tuple[AnyReward, ...] = Field(
+        (ShapesReward(),), min_length=1, validate_default=True, description="Summed with their weights"
+    )
     prompts: Prompts = Prompts()
+    groups: str | None = Field(
+        None,
+        min_length=1,
+        description="Folder of stored groups (espalier collect) or of judged pairs (espalier votes) to train on, "
+        "prompts.per_step groups a step; empty: sample",
+    )
     sampling: Sampling = Sampling()
     optimizer: Optimizer = Optimizer()
     evaluation: Evaluation = Evaluation()
@@ -92,6 +136,30 @@ class RunConfig(Settings):
     def _method_fits_grid(self) -> Self:
         self.method.plan(0, self.grid())
         return self
+
+    @field_validator("rewards")
+    @classmethod
+    def _rewards_fit_method(cls, rewards: tuple[AnyReward, ...], info: ValidationInfo) -> tuple[AnyReward, ...]:
+        names = [one.name for one in rewards]
+        if repeated := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+            raise ValueError(
+                f"{repeated[0]} is there {names.count(repeated[0])} times; name each once, with its weight"
+            )
+        blunt = [one.name for one in rewards if not one.differentiable]
+        if blunt and isinstance(info.data.get("method"), ReFL):
+            raise ValueError(f"refl needs rewards with gradients, and {blunt[0]} has none; use nearest_truth")
+        return rewards
+
+    @field_validator("groups")
+    @classmethod
+    def _method_can_use_groups(cls, folder: str | None, info: ValidationInfo) -> str | None:
+        method = info.data.get("method")
+        if folder is not None and method is not None and not method.samples_only:
+            raise ValueError(
+                f"{method.name} trains on the steps of its own rollout, which stored groups do not have; "
+                "leave this empty, or choose a method that trains on final samples, such as dgpo"
+            )
+        return folder
 
     def grid(self) -> Any:
         """Training sigmas, float64 [T+1]."""
@@ -103,9 +171,10 @@ class RunConfig(Settings):
 
 def explain(error: ValidationError) -> list[tuple[str, str]]:
     """(field path, what is wrong) of each mistake, in words for the person who made it."""
+    tags = set().union(*(_tags(union) for union in (AnyMethod, AnyReward, Tuning, Pruning, Schedule)))
     found = []
     for item in error.errors(include_url=False):
-        path = ".".join(str(part) for part in item["loc"] if part not in ("branchgrpo", "dancegrpo", "lora", "full"))
+        path = ".".join(str(part) for part in item["loc"] if part not in tags)
         given = item["input"]
         message = item["msg"].removeprefix("Value error, ")
         shown = "" if isinstance(given, dict) else f" (got {given!r})"
@@ -113,6 +182,12 @@ def explain(error: ValidationError) -> list[tuple[str, str]]:
             message, shown = "this name does not exist; check its spelling or remove it", f" (got {given!r})"
         found.append((path or "config", message + shown))
     return found
+
+
+def _tags(union: Any) -> set[str]:
+    """The names that tell the classes of a union apart; pydantic puts them into the path of a mistake."""
+    members, info = get_args(union)
+    return {member.model_fields[info.discriminator].default for member in get_args(members)}
 
 
 def parse(data: Any) -> RunConfig:

@@ -56,10 +56,16 @@ def generator(seed: int, *place: int) -> torch.Generator:
 
 
 def items_of(config: RunConfig) -> list[Item]:
-    """Every held-out prompt with every seed; with a limit, evenly spaced prompts."""
+    """Every held-out prompt with every seed, but for those left out; with a limit, evenly spaced prompts.
+
+    Raises ValueError when all are left out.
+    """
     listed = prompts.held_out(config.evaluation.prompts)
-    limit = min(config.evaluation.limit or len(listed), len(listed))
-    chosen = [int(i) for i in np.linspace(0, len(listed) - 1, limit).round()]
+    left = sorted(set(range(len(listed))) - set(config.evaluation.leave_out))
+    if not left:
+        raise ValueError("evaluation.leave_out: no prompt of the list is left to evaluate; leave out fewer")
+    limit = min(config.evaluation.limit or len(left), len(left))
+    chosen = [left[int(place)] for place in np.linspace(0, len(left) - 1, limit).round()]
     return [Item(i, *listed[i], seed) for seed in config.evaluation.seeds for i in chosen]
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import sys
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 
+from backend import groups
 from backend.config import RunConfig, load
-from backend.types import Plan, Rollout
+from backend.types import Cost, Plan, Rollout
 
 BYTES = 4
 
@@ -31,7 +33,12 @@ class Level:
 
 @dataclass(frozen=True)
 class PlanReport:
-    """Costs of one training step at the start of a run; bytes where a name says so."""
+    """Costs of one training step at the start of a run; bytes where a name says so.
+
+    Forwards are those of one prompt, without the doubling of guidance (but for forwards_per_step): in the rollout, in
+    training with gradient, and in training without (weights to compare with). nfe_old and nfe_theta are what papers
+    give a sample: evaluations without and with gradient.
+    """
 
     method: str
     num_steps: int
@@ -41,6 +48,9 @@ class PlanReport:
     edges: int
     trained_edges: int
     training_forwards: int
+    evaluated_forwards: int
+    nfe_old: float
+    nfe_theta: float
     prompts_per_step: int
     samples_per_step: int
     forwards_per_step: int
@@ -64,7 +74,7 @@ def count(plan: Plan, config: RunConfig) -> tuple[list[int], int]:
     states = tuple(torch.zeros(1, width, 1) for width in widths)
     logps = tuple(torch.zeros(1, width) for width in widths[1:])
     rewards = torch.linspace(0, 1, widths[-1], dtype=torch.float64)[None]
-    rollout = Rollout(plan, ("",), _Latents(), states, logps, rewards)
+    rollout = Rollout(plan, ("",), _Latents(), states, logps, rewards, {"any": rewards}, {"any": 1.0})
     keep = [level[0] & plan.noisy(i) for i, level in enumerate(config.method.credit(rollout, 0).keep)]
     parents = sum(len(plan.parents[i][level].unique()) for i, level in enumerate(keep))
     return [int(level.sum()) for level in keep], parents
@@ -73,8 +83,14 @@ def count(plan: Plan, config: RunConfig) -> tuple[list[int], int]:
 def describe(config: RunConfig) -> PlanReport:
     """The costs of a config's training step, counted on the plan itself."""
     plan = config.method.plan(0, config.grid())
+    sampled = config.groups is None
+    if not sampled:
+        plan = groups.plan(plan.sigmas, plan.num_leaves)
     widths = plan.widths
+    forwards = plan.forwards_per_prompt if sampled else 0
+    stored = sum(widths if plan.keep == "all" else widths[-1:])
     trained, parents = count(plan, config)
+    cost = config.method.training_cost(plan) or Cost(parents, 0, getattr(config.method, "updates_per_rollout", 1))
     num_prompts = config.prompts.per_step
     levels = [
         Level(
@@ -93,29 +109,23 @@ def describe(config: RunConfig) -> PlanReport:
         method=config.method.name,
         num_steps=plan.num_steps,
         num_leaves=plan.num_leaves,
-        forwards_per_prompt=plan.forwards_per_prompt,
-        forwards_if_independent=plan.num_steps * plan.num_leaves,
+        forwards_per_prompt=forwards,
+        forwards_if_independent=plan.num_steps * plan.num_leaves if sampled else 0,
         edges=sum(widths[1:]),
         trained_edges=sum(trained),
-        training_forwards=parents,
+        training_forwards=cost.trained,
+        evaluated_forwards=cost.evaluated,
+        nfe_old=(forwards + cost.evaluated) / plan.num_leaves,
+        nfe_theta=cost.trained / plan.num_leaves,
         prompts_per_step=num_prompts,
         samples_per_step=num_prompts * plan.num_leaves,
-        forwards_per_step=guided * num_prompts * plan.forwards_per_prompt,
-        optimizer_steps=config.method.updates_per_rollout,
+        forwards_per_step=guided * num_prompts * forwards,
+        optimizer_steps=cost.updates,
         total_steps=config.steps,
         total_samples=config.steps * num_prompts * plan.num_leaves,
-        latent_bytes_per_step=BYTES * num_prompts * sum(widths) * _latent_size(config),
+        latent_bytes_per_step=BYTES * num_prompts * stored * math.prod(config.model.latent_shape()),
         levels=levels,
     )
-
-
-def _latent_size(config: RunConfig) -> int:
-    """Elements of one latent, read from the base's configuration; 0 when the base is not on this machine."""
-    path = Path(config.model.folder()) / "transformer" / "config.json"
-    if not path.is_file():
-        return 0
-    found = json.loads(path.read_text())
-    return int(found["in_channels"] * found["sample_size"] ** 2)
 
 
 def words(report: PlanReport) -> str:
@@ -126,15 +136,22 @@ def words(report: PlanReport) -> str:
         f"{one.rate:>8.3f}{one.trained_edges:>12}"
         for one in report.levels
     ]
-    saved = 1 - report.forwards_per_prompt / report.forwards_if_independent
+    sampling = f"{report.num_leaves} samples of each stored group, 0 forwards in the rollout"
+    if report.forwards_per_prompt:
+        saved = 1 - report.forwards_per_prompt / report.forwards_if_independent
+        sampling = (
+            f"{report.num_leaves} leaves a prompt from {report.forwards_per_prompt} forwards "
+            f"({report.forwards_if_independent} if sampled apart, {saved:.0%} saved)"
+        )
     return "\n".join(
         [
             *rows,
             "",
-            f"{report.num_leaves} leaves a prompt from {report.forwards_per_prompt} forwards "
-            f"({report.forwards_if_independent} if sampled apart, {saved:.0%} saved)",
-            f"{report.trained_edges} of {report.edges} edges trained, "
-            f"by {report.training_forwards} forwards with gradient",
+            sampling,
+            f"{report.trained_edges} of {report.edges} edges trained" if report.trained_edges else "no edge is trained",
+            f"training a prompt takes {report.training_forwards} forwards with gradient, "
+            f"{report.evaluated_forwards} without",
+            f"evaluations of a sample: {report.nfe_old:g} without gradient, {report.nfe_theta:g} with",
             f"{report.samples_per_step} samples and {report.optimizer_steps} optimizer step(s) a training step, "
             f"{report.total_samples} samples in all",
             f"{report.latent_bytes_per_step / 1e6:.1f} MB of latents kept for one training step",

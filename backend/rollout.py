@@ -89,7 +89,7 @@ def _ode_step(
 ) -> tuple[Tensor, tuple[Tensor, float]]:
     """Children [P, W', D...], and for a second-order step to come their predicted data and its sigma."""
     parents, sigma, sigma_next = plan.parents[step].to(x.device), plan.sigmas[step], plan.sigmas[step + 1]
-    if plan.solver == "dpm2m":
+    if plan.solver == "dpm2m" or (plan.solver == "dpm2m_tail" and not (plan.rates[step:] > 0).any()):
         moved = flow.dpm_2m_step(x, x0, before, sigma, sigma_next)
     else:
         moved = flow.sde_mean_std(x.flatten(0, 1), v.flatten(0, 1), sigma, sigma_next, 0.0)[0].view_as(x)
@@ -107,11 +107,14 @@ def _branch_noise(plan: Plan, step: int, generators: Sequence[torch.Generator], 
 
     At a split, siblings share a part: xi_b = (xi_0 + s eta_b) / sqrt(1 + s^2) (BranchGRPO, eq. 2), each still N(0, I).
     The shared part is drawn afresh for every node and split: used twice on a path it would break the leaves' law.
+    Inflated noise is s eta_b, as in the released code, and does break it.
     """
     parents, s = plan.parents[step], plan.spread
     own = _draw(generators, tuple(mean.shape[1:]), mean.dtype)
     if math.isinf(s) or len(parents.unique()) == len(parents):
         return own.to(mean.device)
+    if plan.inflated:
+        return (s * own).to(mean.device)
     shared = _draw(generators, (plan.widths[step], *mean.shape[2:]), mean.dtype)[:, parents]
     return ((shared + s * own) / math.sqrt(1 + s * s)).to(mean.device)
 

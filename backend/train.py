@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backend import checkpoint, media
+from backend import checkpoint, judged_groups, media
 from backend.config import RunConfig, dump, load
 from backend.device import pick
 from backend.evaluate import Evaluated, Item, evaluate, generate, generator, items_of, report, score
@@ -35,7 +35,9 @@ from backend.events import (
     StepDone,
 )
 from backend.facts import environment
+from backend.groups import Groups
 from backend.models.weights import Ema, Old
+from backend.preferences import judged_folder
 from backend.rollout import sample
 from backend.tree_record import TreeRecorder
 from backend.types import Credit, Rollout
@@ -65,13 +67,19 @@ class Clock:
 
 @dataclass
 class Trainer:
-    """What one run holds in memory."""
+    """What one run holds in memory.
+
+    seconds   time spent in training steps after which a run is done, however many steps are left
+    finished  training steps behind it
+    """
 
     config: RunConfig
     run_dir: Path
     policy: Any
     emit: Emit
     stop: Callable[[], bool] = lambda: False
+    seconds: float = math.inf
+    finished: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
         settings = self.config.optimizer
@@ -86,6 +94,23 @@ class Trainer:
             self.policy.tuned.old = Old(self.policy.module)
         self.ema = Ema(self.policy.module, settings.ema_decay) if settings.ema_decay is not None else None
         self.sigmas: Tensor = self.config.grid()
+        self.stored = self._open_groups(Path(self.config.groups)) if self.config.groups else None
+
+    def _open_groups(self, folder: Path) -> Groups:
+        config = self.config
+        if judged_folder.is_judged(folder):
+            facts = environment(self.policy.device)
+            folder = judged_groups.encode(
+                folder, self.policy.encode_frames, config.model.base, facts, dump(config), self.run_dir / "groups"
+            )
+        stored = Groups(folder, config.rewards)
+        group_size = config.method.plan(0, self.sigmas).num_leaves
+        stored.check(config.model.base, self.policy.latent_shape, group_size, config.prompts.per_step)
+        return stored
+
+    def forwards_per_prompt(self, step: int) -> int:
+        """Network evaluations of the step's rollout; stored groups need none."""
+        return 0 if self.stored else self.config.method.plan(step, self.sigmas).forwards_per_prompt
 
     def averaged(self) -> Any:
         """A context in which the policy computes with the weights that are evaluated."""
@@ -113,6 +138,13 @@ class Trainer:
         _require_finite(total, "rewards", f"rollout of step {step}")
         judged = replace(rollout, rewards=total, parts=parts, part_weights=weights)
         return replace(judged, judge=self.judge, memory=self.memory)
+
+    def replay(self, step: int, clock: Clock, stored: Groups) -> Rollout:
+        """The step's stored groups in place of a rollout."""
+        config, group_size = self.config, self.config.method.plan(step, self.sigmas).num_leaves
+        with clock("rollout"):
+            rollout = stored.rollout(self.policy, self.sigmas, config.seed, step, config.prompts.per_step, group_size)
+        return replace(rollout, judge=self.judge, memory=self.memory)
 
     def judge(self, frames: Tensor, prompts: Sequence[str]) -> Tensor:
         """The weighted sum of the rewards [N] of frames [N, F, C, H, W]."""
@@ -144,7 +176,10 @@ class Trainer:
     def train_step(self, step: int, clock: Clock, recorder: TreeRecorder | None = None) -> dict[str, float]:
         """One training step; its metrics under their charted names."""
         with clock("step"):
-            rollout = self.roll_out(step, clock, recorder)
+            if self.stored is None:
+                rollout = self.roll_out(step, clock, recorder)
+            else:
+                rollout = self.replay(step, clock, self.stored)
             credit = self.config.method.credit(rollout, step)
             metrics = self.update(rollout, credit, step, clock)
         if recorder is not None:
@@ -162,22 +197,27 @@ class Trainer:
         if start == 0:
             self.save_watched(0)
         self.emit(Progress(step=start, phase="train", done=start, total=config.steps))
+        self.finished, trained = start, 0.0
         for step in range(start, config.steps):
             if self.stop():
                 self.save(step)
                 return "stopped"
             clock, done = Clock(), step + 1
-            drawn = done % every.tree_every == 0 or done in (1, config.steps)
+            drawn = self.stored is None and (done % every.tree_every == 0 or done in (1, config.steps))
             recorder = TreeRecorder(done, self.run_dir, self.policy, self.emit) if drawn else None
             metrics = self.train_step(step, clock, recorder)
+            self.finished, trained = done, trained + clock.seconds["step"]
+            last = done == config.steps or trained >= self.seconds
             self.emit(StepDone(step=done, metrics=_finite_or_none(metrics)))
-            if done % every.samples_every == 0 or done == config.steps:
+            if done % every.samples_every == 0 or last:
                 self.save_watched(done)
-            if done % every.checkpoint_every == 0 or done == config.steps:
+            if done % every.checkpoint_every == 0 or last:
                 self.save(done)
             asked = config.evaluation.every and done % config.evaluation.every == 0
-            if (asked or done == config.steps) and not self.evaluate(done):
+            if (asked or last) and not self.evaluate(done):
                 return "stopped"
+            if last:
+                break
         return "done"
 
     def evaluate(self, step: int) -> bool:
@@ -281,12 +321,14 @@ class StopRequest:
         return self._asked.is_set()
 
 
-def train(config: RunConfig, run_dir: Path, emit: Emit, stop: Callable[[], bool], resume: bool) -> str:
+def train(
+    config: RunConfig, run_dir: Path, emit: Emit, stop: Callable[[], bool], resume: bool, seconds: float = math.inf
+) -> str:
     """Run the config in run_dir to its end, a stop, or a failure; returns the outcome after emitting it."""
     last = 0
     try:
         policy = config.model.load(pick(), config.seed)
-        trainer = Trainer(config, run_dir, policy, emit, stop)
+        trainer = Trainer(config, run_dir, policy, emit, stop, seconds)
         newest = checkpoint.latest(run_dir) if resume else None
         start = checkpoint.resume(newest, policy, trainer.optimizer, trainer.ema, trainer.memory) if newest else 0
         trained = sum(value.numel() for value in policy.tuned.parameters())
@@ -297,16 +339,12 @@ def train(config: RunConfig, run_dir: Path, emit: Emit, stop: Callable[[], bool]
                 facts=environment(policy.device),
                 trained_parameters=trained,
                 total_parameters=sum(value.numel() for value in policy.module.parameters()),
-                forwards_per_prompt=config.method.plan(start, trainer.sigmas).forwards_per_prompt,
+                forwards_per_prompt=trainer.forwards_per_prompt(start),
             )
         )
         last = start
         outcome = trainer.run(start)
-        emit(
-            RunEnded(
-                step=config.steps if outcome == "done" else last, outcome="done" if outcome == "done" else "stopped"
-            )
-        )
+        emit(RunEnded(step=trainer.finished, outcome="done" if outcome == "done" else "stopped"))
         return outcome
     except (NonFinite, ValueError, RuntimeError, OSError) as error:
         traceback.print_exc()
@@ -357,6 +395,14 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override a setting")
     parser.add_argument("--resume", action="store_true", help="go on from the newest complete checkpoint in DIR")
     parser.add_argument("--watch-stdin", action="store_true", help="stop at a `stop` line or the end of standard input")
+    parser.add_argument(
+        "--for",
+        dest="seconds",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="end after so many seconds of training steps; evaluations do not count, and the last one is made",
+    )
     options = parser.parse_args(argv)
     try:
         config = load(options.config, options.set)
@@ -370,6 +416,7 @@ def main(argv: list[str]) -> int:
         (options.out / "config.yaml").write_text(dump(config), encoding="utf-8")
     stop = StopRequest(options.watch_stdin)
     log = EventLog(options.out / "events.jsonl")
-    outcome = train(config, options.out, _Bar(log, config.steps, options.watch_stdin), stop, options.resume)
+    bar = _Bar(log, config.steps, options.watch_stdin)
+    outcome = train(config, options.out, bar, stop, options.resume, options.seconds)
     log.close()
     return 1 if outcome == "failed" else 0

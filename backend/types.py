@@ -9,6 +9,7 @@ Shape legend
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, Self
@@ -29,9 +30,11 @@ class Plan:
     parents  T index tensors; parents[i] is Long[W_{i+1}], the level-i parent of each node of level i+1
     rates    [T] float64, the strength of each step's noise; 0 marks a deterministic (ODE) step
     noise    what a rate means: "sde" the diffusion g(sigma_i), "cps" and "ddim" the eta of flow.cps_ and ddim_mean_std
-    solver   of the deterministic steps: "euler", or "dpm2m" (DPM-Solver++ 2M, whose memory starts anew after noise)
+    solver   of the deterministic steps: "euler"; "dpm2m" (DPM-Solver++ 2M, whose memory starts anew after noise); or
+             "dpm2m_tail" (DPM-Solver++ 2M after the last noisy step, Euler before it)
     still    T tensors Bool[W_{i+1}]: edges that follow the ODE although their step has noise; empty = none
     spread   s of the branch noise at splits, xi_b = (xi_0 + s eta_b) / sqrt(1 + s^2); inf = independent siblings
+    inflated branch noise is s eta_b instead, of std s, while log-probabilities stay those of unit noise
     shared_noise  all roots of a prompt start from the same latent
     weights  which weights sample ("current" or "old")
     keep     "all" stores every level, "last" only the leaves
@@ -41,9 +44,10 @@ class Plan:
     parents: tuple[Tensor, ...]
     rates: Tensor
     noise: Noise = "sde"
-    solver: Literal["euler", "dpm2m"] = "euler"
+    solver: Literal["euler", "dpm2m", "dpm2m_tail"] = "euler"
     still: tuple[Tensor, ...] = ()
     spread: float = float("inf")
+    inflated: bool = False
     shared_noise: bool = True
     weights: Weights = "current"
     keep: Literal["all", "last"] = "all"
@@ -55,6 +59,8 @@ class Plan:
                 f"plan: {num_steps} levels of parents need {num_steps + 1} sigmas and {num_steps} rates, "
                 f"got {len(self.sigmas)} and {len(self.rates)}"
             )
+        if self.inflated and not math.isfinite(self.spread):
+            raise ValueError(f"plan.spread: inflated branch noise needs a finite spread, got {self.spread}")
         for step, parents in enumerate(self.parents):
             if step and int(parents.max()) >= len(self.parents[step - 1]):
                 raise ValueError(f"plan: step {step} names parent {int(parents.max())}, which does not exist")
@@ -182,6 +188,16 @@ class Loss:
     update: bool = False
 
 
+@dataclass(frozen=True)
+class Cost:
+    """Network forwards of training on one prompt's group, with gradient (trained) and without (evaluated), and the
+    optimizer steps (updates) of one rollout. Guidance is not counted."""
+
+    trained: int
+    evaluated: int
+    updates: int
+
+
 class Method(Protocol):
     """A reinforcement-learning method. Its fields are its hyperparameters.
 
@@ -199,3 +215,7 @@ class Method(Protocol):
     def credit(self, rollout: Rollout, step: int) -> Credit: ...
 
     def losses(self, policy: Policy, rollout: Rollout, credit: Credit, step: int) -> Iterator[Loss]: ...
+
+    def training_cost(self, plan: Plan) -> Cost | None:
+        """None: one forward with gradient for each parent that credit keeps a noisy edge of."""
+        ...

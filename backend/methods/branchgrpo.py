@@ -36,6 +36,11 @@ class BranchGRPO(PolicyGradient):
     spread: float = Field(
         4.0, gt=0, le=1e6, description="s of the noise of siblings, whose correlation is 1 / (1 + s^2) (paper 4)"
     )
+    split_noise: Literal["paper", "released"] = Field(
+        "paper",
+        description="Noise at splits: of unit variance with a common part, or s times independent noise under the same "
+        "density, which biases samples and gradients (release)",
+    )
     fusion_beta: float = Field(
         1.0, ge=0, description="Weight of path log-probs in the values; 0 is the mean of the leaves (paper 1)"
     )
@@ -72,7 +77,8 @@ class BranchGRPO(PolicyGradient):
         self.pruning.check(num_steps, self.split_steps)
         parents = tree.splits(num_steps, self.split_steps, self.branches)
         rates = torch.where(self._stochastic(num_steps, step), self._rates(sigmas), 0.0)
-        return Plan(sigmas, parents, rates, spread=self.spread)
+        inflated = self.split_noise == "released"
+        return Plan(sigmas, parents, rates, self._noise, spread=self.spread, inflated=inflated)
 
     def credit(self, rollout: Rollout, step: int) -> Credit:
         """Fused values, their advantages by depth, and the edges that can be trained and are not pruned."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,8 @@ TARGETS = [
     "attn.add_q_proj", "attn.add_k_proj", "attn.add_v_proj", "attn.to_add_out",
 ]  # fmt: skip
 TIMESTEPS = 1000
+DOWNSAMPLE = 8  # pixels a latent pixel, in every SD3 autoencoder and in the bundled one
+HUB = {"in_channels": 16, "sample_size": 128}  # of the transformers of SD3 and SD3.5, medium and large
 DECODE_BATCH = 64
 
 
@@ -42,6 +45,9 @@ class SD3(Settings):
 
     family: Literal["sd3"] = "sd3"
     base: str = Field("shapes", min_length=1, description="'shapes', a pipeline folder, or a hub id")
+    resolution: int | None = Field(
+        None, ge=32, le=2048, multiple_of=16, description="Side of a picture in pixels; empty = the base's own"
+    )
     tuning: Tuning = Field(Lora(), description="What is trained")
     guidance: float = Field(
         1.0, ge=1, le=30, description="Classifier-free guidance in rollouts and training; 1 is none and half the cost"
@@ -52,6 +58,13 @@ class SD3(Settings):
 
     def folder(self) -> str:
         return str(SHAPES_BASE) if self.base == "shapes" else self.base
+
+    def latent_shape(self) -> tuple[int, int, int]:
+        """Channels, height and width of a latent, without loading weights; a hub id counts as a full-size SD3."""
+        file = Path(self.folder()) / "transformer" / "config.json"
+        found = json.loads(file.read_text()) if file.is_file() else HUB
+        size = self.resolution // DOWNSAMPLE if self.resolution else int(found["sample_size"])
+        return int(found["in_channels"]), size, size
 
     def load(self, device: torch.device, seed: int) -> SD3Policy:
         """The policy with fresh adapters. Raises ValueError when the base is not there."""
@@ -94,7 +107,8 @@ class SD3Policy:
                 part.requires_grad_(False).eval()
         pipeline.transformer.eval()
         self.tuned: LoraModule | FullModule = tune(pipeline.transformer, settings.tuning, TARGETS, seed)
-        size = pipeline.transformer.config.sample_size
+        own = pipeline.transformer.config.sample_size
+        size = settings.resolution // DOWNSAMPLE if settings.resolution else own
         self.latent_shape = (pipeline.transformer.config.in_channels, size, size)
         self.shift = float(pipeline.scheduler.config.shift)
 
@@ -163,3 +177,20 @@ class SD3Policy:
         latents = x0 / vae.config.scaling_factor + vae.config.shift_factor
         images = torch.cat([vae.decode(part, return_dict=False)[0] for part in latents.split(DECODE_BATCH)])
         return (images / 2 + 0.5).clamp(0, 1)[:, None]
+
+    def encode_frames(self, frames: Tensor) -> Tensor:
+        """Frames [N, 1, 3, H, W] in 0..1 -> scaled latents [N, C, h, w], means of the posterior, differentiable.
+
+        Raises ValueError for frames of another size than the policy's.
+        """
+        side = DOWNSAMPLE * self.latent_shape[-1]
+        if frames.shape[1:] != (1, 3, side, side):
+            raise ValueError(
+                f"frames: {list(frames.shape[1:])} are not one picture of 3 x {side} x {side}, which this model makes; "
+                "set model.resolution to the pictures' size, or choose another base"
+            )
+        vae = self.pipeline.vae
+        images = frames[:, 0].to(self.device) * 2 - 1
+        means = torch.cat([vae.encode(part).latent_dist.mode() for part in images.split(DECODE_BATCH)])
+        latents: Tensor = (means - vae.config.shift_factor) * vae.config.scaling_factor
+        return latents

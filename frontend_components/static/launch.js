@@ -155,6 +155,7 @@ class Launch {
           NOTES[name],
         ),
       ),
+      folded("Stored groups", form.field("groups"), "train offline, on samples that were made before"),
       folded("Randomness", form.field("seed"), "one seed decides every draw"),
     );
   }
@@ -254,12 +255,21 @@ function costs(plan, seconds) {
     row(
       count(plan.forwards_per_prompt),
       "forwards per prompt",
-      saved > 0
-        ? `${plan.forwards_if_independent} if sampled apart: ${Math.round(100 * saved)} % saved`
-        : "nothing is shared in a flat group",
+      plan.forwards_per_prompt === 0
+        ? "nothing is sampled: stored groups are trained on"
+        : saved > 0
+          ? `${plan.forwards_if_independent} if sampled apart: ${Math.round(100 * saved)} % saved`
+          : "nothing is shared in a flat group",
     ),
     row(count(plan.num_leaves), "leaves per prompt", `${plan.num_steps} denoising steps`),
-    row(count(plan.trained_edges), "trained edges", `of ${count(plan.edges)} per prompt`),
+    plan.trained_edges
+      ? row(count(plan.trained_edges), "trained edges", `of ${count(plan.edges)} per prompt`)
+      : row("0", "trained edges", "final samples are noised again and trained on"),
+    row(
+      count(plan.training_forwards),
+      "forwards with gradient",
+      plan.evaluated_forwards ? `and ${count(plan.evaluated_forwards)} without, per prompt` : "per prompt",
+    ),
     row(
       count(plan.samples_per_step),
       "samples per step",

@@ -39,6 +39,26 @@ def test_mix_trains_splits_and_window_only():
     assert report.trained_edges == 2 + 2 + 2 + 4 + 8 + 16
 
 
+@pytest.mark.parametrize(
+    ("preset", "overrides", "old", "theta"),
+    [
+        # V-GRPO on FLUX: 16 steps and 4 pairs (paper 16+4/4), but the first of 4 updates needs no old surrogate
+        ("shapes-vgrpo", ["sampling.steps=16", "method.updates_per_rollout=4", "method.clip_range=0.01"], 16 + 3, 4),
+        # DGPO: 10 steps, base and old weights at each of 4 levels
+        ("shapes-dgpo", ["sampling.steps=10"], 10 + 8, 4),
+        # DiffusionNFT: 40 steps, of which 39 levels are trained, with old and base weights
+        ("shapes-nft", ["sampling.steps=40"], 40 + 2 * 39, 39),
+        # Diffusion-DPO trains 2 of 16 samples, at 4 levels
+        ("shapes-dpo", ["sampling.steps=40"], 40 + 0.5, 0.5),
+        ("shapes-dancegrpo", ["sampling.steps=16"], 16, 9),  # int(0.6 * 15) of 16 steps
+    ],
+)
+def test_evaluations_of_a_sample_are_those_that_papers_count(preset, overrides, old, theta):
+    report = plan.describe(config.load(config.preset_path(preset), overrides))
+    assert (report.nfe_old, report.nfe_theta) == (old, theta)
+    assert report.training_forwards == theta * 16
+
+
 def test_guidance_doubles_the_forwards_of_a_step():
     assert described("model.guidance=2").forwards_per_step == 2 * described("model.guidance=1").forwards_per_step
 
@@ -63,4 +83,4 @@ def test_command_prints_json_and_refuses_nonsense(capsys):
 
 @pytest.mark.parametrize("name", config.preset_names())
 def test_every_preset_can_be_planned(name):
-    assert plan.describe(config.load(config.preset_path(name))).forwards_per_step > 0
+    assert plan.describe(config.load(config.preset_path(name))).samples_per_step > 0

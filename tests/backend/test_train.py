@@ -25,6 +25,15 @@ def trained(folder, step):
     return load_file(folder / f"checkpoint-{step}" / checkpoint.WEIGHTS)
 
 
+def test_a_run_for_so_many_seconds_ends_like_any_other(small, tmp_path):
+    seen = []
+    assert train.train(small(), tmp_path, seen.append, lambda: False, resume=False, seconds=1e-3) == "done"
+    assert [one.step for one in seen if isinstance(one, StepDone)] == [1]
+    assert [one.step for one in seen if isinstance(one, EvaluationDone)] == [0, 1]
+    assert [one.path for one in seen if isinstance(one, CheckpointSaved)] == ["checkpoint-1"]
+    assert (seen[-1].step, seen[-1].outcome) == (1, "done")
+
+
 def test_a_run_tells_its_whole_story(small, tmp_path):
     outcome, seen = run(small(), tmp_path)
     assert outcome == "done"

@@ -109,6 +109,7 @@ def generators(num_prompts: int, seed: int = 0) -> list[torch.Generator]:
 def sampled(
     policy: Policy, plan: Plan, prompts: Sequence[str], seed: int = 0, dtype: torch.dtype = torch.float64
 ) -> Rollout:
-    """A rollout whose reward is the mean of the leaf's latent."""
+    """A rollout whose only reward is the mean of the leaf's latent."""
     grown = rollout.sample(policy, prompts, plan, generators(len(prompts), seed), dtype=dtype)
-    return replace(grown, rewards=grown.states[-1].flatten(2).mean(2).double())
+    rewards = grown.states[-1].flatten(2).mean(2).double()
+    return replace(grown, rewards=rewards, parts={"mean": rewards}, part_weights={"mean": 1.0})

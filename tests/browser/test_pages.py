@@ -143,6 +143,34 @@ def test_yaml_and_form_follow_each_other(visit: Visit, site: Site):
     expect(page.get_by_label("Training steps")).to_have_value("33")
 
 
+def test_rewards_are_added_to_a_draft_and_repeats_are_refused(visit: Visit, site: Site):
+    page = visit.open("/")
+    expect(page.locator(".costs")).to_contain_text("47", timeout=60_000)
+    rewards = page.locator(".field[data-kind=list]")
+    problem = rewards.locator(":scope > .problem")
+    add = rewards.get_by_role("button", name="Add nearest_truth")
+    add.click()
+    expect(page.locator(".command")).to_contain_text("nearest_truth")
+    expect(rewards.locator(".item")).to_have_count(2)
+    add.click()
+    expect(problem).to_contain_text("nearest_truth is there 2 times")
+    rewards.get_by_role("button", name="Remove nearest_truth").last.click()
+    expect(problem).to_be_hidden()
+
+
+def test_stored_groups_cost_no_rollout_and_can_be_left_out(visit: Visit, site: Site):
+    page = visit.open("/")
+    page.get_by_label("Preset").select_option("shapes-dgpo-offline")
+    costs = page.locator(".costs")
+    expect(costs).to_contain_text("nothing is sampled", timeout=60_000)
+    page.locator("summary", has_text="Stored groups").click()
+    folder = page.locator("#field-groups")
+    expect(folder).to_have_value("data/shapes-groups")
+    folder.fill("")
+    expect(costs).to_contain_text("nothing is shared in a flat group")
+    expect(page.locator(".command")).to_contain_text("--set groups=null")
+
+
 def test_a_running_page_grows_by_itself(visit: Visit, site: Site):
     page = visit.open(f"/run?id={site.running}")
     expect(page.locator(".run-progress")).to_contain_text("step 9 of 24")

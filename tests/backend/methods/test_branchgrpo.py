@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -111,6 +112,19 @@ def test_T26_a_window_of_all_steps_is_plain_branchgrpo() -> None:
     assert torch.equal(plain.plan(77, SIGMAS).rates, mixed.plan(77, SIGMAS).rates)
     (_, one), (_, other) = rolled(plain), rolled(mixed)
     assert torch.equal(one.states[-1], other.states[-1])
+
+
+def test_T20_released_split_noise_is_s_times_too_wide_for_its_density() -> None:
+    """Siblings at step 0 are mean + 4 std eta: z = (x' - mean) / std has variance 16, so log p averages -16 / 2."""
+    method = BranchGRPO(split_steps=(0,), branches=64, split_noise="released")
+    rollout = sampled(Perceptron(), method.plan(0, SIGMAS), [f"prompt {number}" for number in range(30)])
+    std = 0.3 * float(SIGMAS[0] - SIGMAS[1]) ** 0.5
+    assert float(rollout.states[1].var(1).mean().sqrt()) == pytest.approx(4 * std, rel=0.03)
+    density = -8 - math.log(std) - 0.5 * math.log(2 * math.pi)
+    assert float(rollout.logps[0].mean()) == pytest.approx(density, rel=0.03)
+    std = 0.3 * float(SIGMAS[1] - SIGMAS[2]) ** 0.5  # later steps have the noise of their density
+    density = -0.5 - math.log(std) - 0.5 * math.log(2 * math.pi)
+    assert float(rollout.logps[1].mean()) == pytest.approx(density, rel=0.03)
 
 
 def test_T21_single_node_depths_are_not_trained() -> None:

@@ -132,3 +132,27 @@ def test_bundle_is_small():
     from backend.shapes.bundle import BASE
 
     assert sum(path.stat().st_size for path in BASE.rglob("*") if path.is_file()) < 25e6
+
+
+@pytest.mark.parametrize(("settings", "shape"), [
+    ({}, (8, 8, 8)),
+    ({"resolution": 32}, (8, 4, 4)),
+    ({"base": "stabilityai/stable-diffusion-3.5-medium"}, (16, 128, 128)),
+    ({"base": "stabilityai/stable-diffusion-3.5-medium", "resolution": 512}, (16, 64, 64)),
+])  # fmt: skip
+def test_the_latent_shape_is_known_before_loading(settings, shape):
+    assert SD3(**settings).latent_shape() == shape
+
+
+def test_another_resolution_is_sampled_and_decoded():
+    settings = SD3(tuning=Full(), resolution=32)
+    policy = settings.load(CPU, seed=0)
+    assert policy.latent_shape == settings.latent_shape()
+    sigmas = torch.linspace(1, 0, 3, dtype=torch.float64)
+    rollout = sample(policy, PROMPTS, ode_plan(sigmas), [torch.Generator().manual_seed(seed) for seed in (3, 4)])
+    assert policy.decode(rollout.states[-1][:, 0]).shape == (2, 1, 3, 32, 32)
+
+
+def test_a_resolution_that_patches_cannot_fill_is_refused():
+    with pytest.raises(ValueError, match="multiple of 16"):
+        SD3(resolution=500)

@@ -1,10 +1,10 @@
 import json
 
-from backend import bench
+from backend.benchmarks import command, step
 
 
 def test_phases_add_up_to_the_step(small):
-    found = bench.measure(small(), steps=2)
+    found = step.measure(small(), steps=2)
     parts = found["forward"] + found["backward"] + found["reward"] + found["other"]
     assert abs(parts - found["seconds_per_step"]) < 1e-9
     assert all(found[name] > 0 for name in ("forward", "backward", "reward", "other"))
@@ -16,5 +16,5 @@ def test_command_prints_json(small, tmp_path, capsys):
 
     file = tmp_path / "c.yaml"
     file.write_text(dump(small()))
-    assert bench.main(["step", str(file), "--steps", "1", "--json"]) == 0
+    assert command.main(["step", str(file), "--steps", "1", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["steps"] == 1

@@ -1,4 +1,5 @@
-from backend import config, learning
+from backend import config
+from backend.benchmarks import learning
 
 
 def test_outcome_of_a_real_run_becomes_a_row(small, tmp_path):

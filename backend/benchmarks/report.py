@@ -1,0 +1,81 @@
+"""docs/results.md and its figures, from the stored records alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from backend.benchmarks import claims, measured_sections, trained_sections
+from backend.benchmarks.evidence import Evidence
+from backend.benchmarks.markdown import paragraph, section, table
+from backend.benchmarks.records import read_all
+from backend.benchmarks.variants import Profile
+
+
+def write(out: Path, profile: Profile) -> Path:
+    """Draw the figures into OUT/results/ and write OUT/results.md. Raises ValueError when nothing is stored."""
+    results = out / "results"
+    found = Evidence(read_all(results))
+    if not found.records:
+        raise ValueError(f"--out: {results} holds no records; measure something first, or give another folder")
+    sections = [
+        _head(found, profile),
+        _claims(found, profile),
+        trained_sections.main(found, results),
+        trained_sections.long(found, results),
+        measured_sections.iteration(found, results),
+        measured_sections.distribution(found),
+        trained_sections.studies(found, results),
+        trained_sections.search(found),
+        trained_sections.failures(found),
+    ]
+    path = out / "results.md"
+    path.write_text("\n\n".join(part for part in sections if part) + "\n", encoding="utf-8")
+    return path
+
+
+def _option(profile: Profile) -> str:
+    return " --quick" if profile.name == "quick" else ""
+
+
+def _head(found: Evidence, profile: Profile) -> str:
+    records = found.records
+    days = sorted(one.made_on for one in records)
+    machines = ", ".join(sorted({f"{one.facts['cores']} cores, {one.facts['device']}" for one in records}))
+    revisions = ", ".join(sorted({one.facts["git"] for one in records}))
+    versions = ", ".join(sorted({one.facts["torch"] for one in records}))
+    warning = """**This is a quick run.** Its budgets are seconds, nothing was searched and every method ran once. It
+        shows that the benchmark works; its numbers decide nothing."""
+    parts = ["# Results: methods compared on Shapes"]
+    if profile.name == "quick":
+        parts.append(paragraph(warning))
+    return "\n\n".join(
+        [
+            *parts,
+            paragraph(
+                f"""Written by `espalier bench methods{_option(profile)}` from the records in `results/`; with
+                `--report` it is written again from them. Measured from {days[0]} to {days[-1]} ({machines}; torch
+                {versions}; revisions {revisions})."""
+            ),
+            paragraph(
+                f"""Every method trains the same base on the same prompts for the same seconds of training steps, one
+                thread a run. Two runs share the machine and methods take turns, so that a slow hour hurts all alike.
+                The clock is the sum of the training steps: loading and evaluation do not count. Evaluations on the way
+                use {profile.subset} held-out prompts and one seed, final ones {_final(profile)}. A number with a range
+                is the mean over seeds, with the least and the greatest."""
+            ),
+        ]
+    )
+
+
+def _final(profile: Profile) -> str:
+    return "the same with two" if profile.name == "quick" else "the whole list with two"
+
+
+def _claims(found: Evidence, profile: Profile) -> str:
+    rows = [
+        (one.claim, one.paper, one.here, one.holds, f"`{one.command}{_option(profile)}`")
+        for one in claims.all_findings(found)
+    ]
+    text = """A claim holds (yes) or does not (no) when the ranges of the seeds or rounds do not overlap, and is unclear
+        when they do."""
+    return section("Claims of the papers", paragraph(text), table(("claim", "paper", "here", "holds", "command"), rows))
