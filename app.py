@@ -14,6 +14,7 @@ COMMANDS = {
     "serve": ("frontend_components.server", "the pages, and on one machine also database, broker and worker"),
     "worker": ("workers.app", "a worker that takes queued runs"),
     "launch": ("workers.queue", "put a run in the queue"),
+    "import": ("workers.adopt", "take a run folder into the lab"),
     "runs": ("frontend_components.listing:list_runs", "list the runs"),
     "show": ("frontend_components.listing:show_run", "show one run"),
     "train": ("backend.train", "train in this process, without database, worker or page"),

@@ -57,8 +57,14 @@ class Job:
     def command(self) -> str:
         """The run alone, as a person would repeat it."""
         settings = [part for one in (*self.overrides, f"seed={self.seed}") for part in ("--set", one)]
-        train = ["espalier", "train", f"configs/{self.preset}.yaml", "--out", "DIR", "--for", f"{self.seconds:g}"]
-        return shlex.join([*train, *settings, "--set", "steps=1000000"])
+        preset = f"configs/{self.preset}.yaml"
+        train = ["espalier", "train", preset, "--out", "DIR", "--for", f"{self.seconds:g}"]
+        words = shlex.join([*train, *settings, "--set", "steps=1000000"])
+        if not self.stored_groups:
+            return words
+        return (
+            f"{shlex.join(['espalier', 'collect', preset, '--groups', str(self.stored_groups), *settings])} && {words}"
+        )
 
 
 def fingerprint(data: object) -> str:

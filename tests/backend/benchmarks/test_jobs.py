@@ -54,6 +54,17 @@ def test_fingerprint_follows_what_decides_the_weights_and_nothing_else():
     assert len({JOB.fingerprint, *(one.fingerprint for one in others)}) == 5
 
 
+def test_command_repeats_the_run_alone():
+    assert JOB.command == (
+        "espalier train configs/shapes-branchgrpo.yaml --out DIR --for 60 --set method.eta=0.9 --set seed=0 "
+        "--set steps=1000000"
+    )
+    offline = replace(JOB, overrides=("groups=g",), stored_groups=8).command
+    assert offline.startswith(
+        "espalier collect configs/shapes-branchgrpo.yaml --groups 8 --set groups=g --set seed=0 && espalier train "
+    )
+
+
 def test_finished_runs_are_skipped_and_others_are_done_in_order(tmp_path, trained):
     second = replace(JOB, seed=1)
     records.write(tmp_path / JOB.file, trained("main", "branchgrpo", fingerprint=JOB.fingerprint))

@@ -1,0 +1,62 @@
+"""`espalier import DIR`: a run that was made on the command line, or elsewhere, becomes a run of this lab."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from pathlib import Path
+
+from db import runs
+from db.session import migrate, writing
+from db.settings import settings
+from workers.ingest import ingest
+
+WHO = "import"
+LEASE_SECONDS = 600.0
+
+
+def adopt(folder: Path, owner: str = "local") -> str:
+    """Copies a run folder into the lab's data and reads its events into rows; returns the id of the new run.
+
+    A run whose events do not tell its end becomes `stopped`, so that it can be resumed here. Raises ValueError when
+    the folder is no run folder.
+    """
+    from backend.config import load
+
+    for name in ("config.yaml", "events.jsonl"):
+        if not (folder / name).is_file():
+            raise ValueError(f"DIR: {folder} holds no {name}; give the --out folder of `espalier train`")
+    config = load(folder / "config.yaml")
+    with writing() as session:
+        row = runs.create(session, name=config.name, config=config.model_dump(mode="json"), preset=None, owner=owner)
+        run_id = row.id
+        attempt = runs.claim(session, run_id, WHO, LEASE_SECONDS)  # before any worker can see it
+    assert attempt is not None
+    shutil.copytree(folder, settings().run_dir(run_id), ignore=shutil.ignore_patterns(".*.writing"))
+    ended = None
+    while True:
+        with writing() as session:
+            batch = ingest(session, run_id, attempt)
+        ended = batch.ended or ended
+        if not batch.num_events:
+            break
+    with writing() as session:
+        to = ended.outcome if ended else "stopped"
+        why = (ended.what or "" if ended else "its events tell no end") or f"imported from {folder}"
+        runs.move(session, run_id, to, who=WHO, why=why, attempt=attempt)
+    return run_id
+
+
+def main(argv: list[str]) -> int:
+    """espalier import DIR: prints the run's id."""
+    parser = argparse.ArgumentParser(prog="espalier import", description="Take a run folder into the lab.")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="the --out folder of `espalier train`")
+    options = parser.parse_args(argv)
+    migrate()
+    try:
+        print(adopt(options.folder))
+    except ValueError as error:
+        print(f"espalier import: {error}", file=sys.stderr)
+        return 2
+    return 0
