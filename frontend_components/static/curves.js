@@ -5,6 +5,17 @@ import { card, el, oneAtATime } from "./dom.js";
 import { linesFigure, ratioFigure, rewardFigure, timeFigure } from "./figures.js";
 
 const SMALL = 190;
+const KLS = [
+  ["train/approx_kl", "to the weights that sampled"],
+  ["train/kl_old", "their predictions"],
+  ["train/kl_ref", "to the base"],
+];
+const ERRORS = [
+  ["train/error", "all samples"],
+  ["train/error_positive", "towards good ones"],
+  ["train/error_negative", "away from bad ones"],
+];
+// A method that has none of a chart's metrics does not show the chart.
 const SMALL_CHARTS = [
   [
     "Group spread",
@@ -17,11 +28,23 @@ const SMALL_CHARTS = [
     (c, w) =>
       linesFigure(c, [["train/zero_std_ratio", "share"]], w, { yaxis: { rangemode: "tozero", tickformat: ".0%" } }),
   ],
-  ["Ratio and clipping", "1 at the first update of a step, by construction", (c, w) => ratioFigure(c, w)],
+  ["Ratio and clipping", "current weights to earlier ones; 1 while they are the same", (c, w) => ratioFigure(c, w)],
+  ["KL", "how far the weights have moved", (c, w) => linesFigure(c, KLS, w, { yaxis: { rangemode: "tozero", tickformat: ".1e" } })],
+  ["Denoising error", "of the current weights", (c, w) => linesFigure(c, ERRORS, w, { yaxis: { rangemode: "tozero" } })],
   [
-    "Approximate KL",
-    "of the sampled steps, old to new",
-    (c, w) => linesFigure(c, [["train/approx_kl", "KL"]], w, { yaxis: { rangemode: "tozero", tickformat: ".1e" } }),
+    "Pairs told apart",
+    "share of pairs whose better sample is preferred",
+    (c, w) => linesFigure(c, [["train/pair_accuracy", "share"]], w, { yaxis: { range: [0, 1], tickformat: ".0%" } }),
+  ],
+  [
+    "Value baseline",
+    "squared error of the predicted reward",
+    (c, w) => linesFigure(c, [["train/value_loss", "error"]], w, { yaxis: { rangemode: "tozero" } }),
+  ],
+  [
+    "Preference weight",
+    "1: the worse samples are still preferred, one half: undecided",
+    (c, w) => linesFigure(c, [["train/preference_weight", "weight"]], w, { yaxis: { range: [0, 1] } }),
   ],
   [
     "Gradient norm",
@@ -76,11 +99,10 @@ export class Curves {
         ),
       ),
     );
-    this.grid = el(
-      "div.three",
-      {},
-      SMALL_CHARTS.map(([title, note], i) => card(title, this.small[i].element, el("span.quiet.small", {}, note))),
+    this.cards = SMALL_CHARTS.map(([title, note], i) =>
+      card(title, this.small[i].element, el("span.quiet.small", {}, note)),
     );
+    this.grid = el("div.three", {}, this.cards);
   }
 
   async fetch() {
@@ -102,7 +124,12 @@ export class Curves {
 
   draw() {
     this.main.draw(() => rewardFigure(this.data, this.weight));
-    this.small.forEach((chart, i) => chart.draw(() => SMALL_CHARTS[i][2](this.data, this.weight)));
+    this.small.forEach((chart, i) => {
+      const figure = SMALL_CHARTS[i][2];
+      const absent = this.data.steps.length > 0 && figure(this.data, this.weight).data.length === 0;
+      this.cards[i].style.display = absent ? "none" : "";
+      chart.draw(() => figure(this.data, this.weight));
+    });
     this.lossChart.draw(() =>
       linesFigure(this.data, [["train/loss", "loss"]], this.weight, { yaxis: { tickformat: ".1e" } }),
     );

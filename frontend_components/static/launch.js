@@ -1,5 +1,5 @@
 // The launch page: preset, form or YAML, what it costs, the command that does the same, and the button.
-import { asked, get, page, post } from "./api.js";
+import { asked, get, page, post, remember } from "./api.js";
 import { card, el, fill, oneAtATime } from "./dom.js";
 import { bytes, count, duration } from "./format.js";
 import { Form } from "./form.js";
@@ -13,7 +13,7 @@ export async function mount(element) {
   const launch = new Launch(element, form, runs);
   const clone = asked("clone");
   if (clone) launch.start((await get("runs/" + clone)).config, null);
-  else launch.choose(form.default);
+  else launch.choose(form.presets.some((one) => one.name === asked("preset")) ? asked("preset") : form.default);
 }
 
 class Launch {
@@ -22,7 +22,7 @@ class Launch {
     this.check = oneAtATime(() => this.fetch());
     this.preset = el(
       "select",
-      { "aria-label": "Preset", onchange: () => this.choose(this.preset.value) },
+      { "aria-label": "Preset", onchange: () => (remember({ preset: this.preset.value, clone: null }), this.choose(this.preset.value)) },
       form.presets.map((one) => el("option", { value: one.name }, one.title)),
       el("option", { value: "", hidden: true }, "own settings"),
     );

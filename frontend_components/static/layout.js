@@ -34,7 +34,8 @@ export function nodesOf(tree) {
 
 function nodeOf(tree, level, index, parent) {
   const logp = level ? (tree.logps[level - 1]?.[index] ?? null) : null;
-  const still = level > 0 && tree.rates[level - 1] === 0;
+  // Within a noisy step an edge may follow the ODE too; once the tree has been judged, it is one without a density.
+  const still = level > 0 && (tree.rates[level - 1] === 0 || tree.logps[level - 1]?.[index] === null);
   const node = {
     level,
     index,

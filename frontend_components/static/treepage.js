@@ -303,10 +303,9 @@ function summary(tree) {
   const steps = tree.sigmas.length - 1;
   const widths = tree.parents.map((level) => level.length);
   if (tree.level < steps) return `sampling: step ${tree.level} of ${steps}`;
-  const pruned = tree.keep
-    .filter((_, i) => tree.rates[i] > 0)
-    .flat()
-    .filter((kept) => !kept).length;
+  const pruned = tree.keep.flatMap((level, i) =>
+    level.filter((kept, index) => !kept && tree.rates[i] > 0 && tree.logps[i]?.[index] !== null),
+  ).length;
   const edges = widths.reduce((sum, width) => sum + width, 0);
   return `${widths.at(-1)} leaves, ${edges} edges` + (pruned ? `, ${pruned} pruned` : "");
 }
