@@ -10,6 +10,8 @@ from pathlib import Path
 from backend.benchmarks import learning, methods, step
 from backend.config import load, preset_path
 
+LEARNING = Path("docs/results") / learning.FILE
+
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="espalier bench", description="Measurements, made on this machine.")
@@ -20,6 +22,7 @@ def _parser() -> argparse.ArgumentParser:
     learnt = kinds.add_parser("learning", help="held-out accuracy before and after a preset, for several seeds")
     learnt.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     learnt.add_argument("--out", type=Path, default=Path("data/learning"), help="run folders, one a seed")
+    learnt.add_argument("--record", action="store_true", help=f"also write {LEARNING}, which the results quote")
     for kind in (timed, learnt):
         kind.add_argument("config", type=Path, nargs="?", default=preset_path("shapes-branchgrpo"))
         kind.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override a setting")
@@ -31,10 +34,14 @@ def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     try:
         if options.what == "step":
-            found = step.measure(load(options.config, options.set), options.steps)
-            print(json.dumps(found, indent=1) if options.json else step.words(found))
+            timed = step.measure(load(options.config, options.set), options.steps)
+            print(json.dumps(timed, indent=1) if options.json else step.words(timed))
         elif options.what == "learning":
-            print(learning.measure(options.config, options.seeds, options.out, options.set))
+            found = learning.measure(options.config, options.seeds, options.out, options.set)
+            print(found)
+            if options.record:
+                LEARNING.parent.mkdir(parents=True, exist_ok=True)
+                LEARNING.write_text(found, encoding="utf-8")
         else:
             print(f"written: {methods.run(options)}")
     except KeyboardInterrupt:

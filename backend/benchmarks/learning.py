@@ -14,6 +14,8 @@ from backend import events
 from backend.config import load
 from backend.events import EvaluationDone, RunStarted, StepDone
 
+FILE = "learning.md"
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -89,7 +91,7 @@ def measure(config: Path, seeds: list[int], folder: Path, overrides: list[str]) 
     settings = "".join(f" --set {one}" for one in overrides)
     command = f"espalier bench learning {config} --seeds {' '.join(map(str, seeds))}{settings}"
     return (
-        f"## {name}\n\nMade by `{command}` on {date.today()}: {facts['cores']} cores ({facts['device']}), "
-        f"torch {facts['torch']}, revision {facts['git']}. Intervals are 95 %, by bootstrap over prompts; seconds are "
+        f"## What the preset learns: {name}\n\n"
+        f"Made by `{command}` on {date.today()}: {facts['cores']} cores ({facts['device']}), torch {facts['torch']}, revision {facts['git']}. Intervals are 95 %, by bootstrap over prompts; seconds are "
         f"the whole process, with loading and both evaluations.\n\n{table(outcomes)}\n"
     )

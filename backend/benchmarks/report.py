@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from backend.benchmarks import claims, measured_sections, trained_sections
+from backend.benchmarks import claims, learning, measured_sections, trained_sections
 from backend.benchmarks.evidence import Evidence
 from backend.benchmarks.markdown import paragraph, section, table
 from backend.benchmarks.records import read_all
@@ -17,8 +17,10 @@ def write(out: Path, profile: Profile) -> Path:
     found = Evidence(read_all(results))
     if not found.records:
         raise ValueError(f"--out: {results} holds no records; measure something first, or give another folder")
+    learnt = results / learning.FILE
     sections = [
         _head(found, profile),
+        learnt.read_text(encoding="utf-8").strip() if learnt.is_file() else "",
         _claims(found, profile),
         trained_sections.main(found, results),
         trained_sections.long(found, results),

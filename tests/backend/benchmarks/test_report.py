@@ -46,6 +46,13 @@ def test_the_same_records_give_the_same_files(tmp_path, profile, trained):
     )
 
 
+def test_document_quotes_what_the_preset_learns(tmp_path, profile, trained):
+    fill(tmp_path / "results", trained("main", "branchgrpo"))
+    assert "What the preset learns" not in report.write(tmp_path, profile).read_text()
+    (tmp_path / "results" / "learning.md").write_text("## What the preset learns: one\n\n| seed |\n")
+    assert "## What the preset learns: one\n\n| seed |" in report.write(tmp_path, profile).read_text()
+
+
 def test_quick_document_says_so(tmp_path, trained):
     fill(tmp_path / "results", trained("main", "branchgrpo"))
     text = report.write(tmp_path, replace(QUICK)).read_text()
