@@ -92,6 +92,7 @@ def measure(config: Path, seeds: list[int], folder: Path, overrides: list[str]) 
     command = f"espalier bench learning {config} --seeds {' '.join(map(str, seeds))}{settings}"
     return (
         f"## What the preset learns: {name}\n\n"
-        f"Made by `{command}` on {date.today()}: {facts['cores']} cores ({facts['device']}), torch {facts['torch']}, revision {facts['git']}. Intervals are 95 %, by bootstrap over prompts; seconds are "
+        f"Made by `{command}` on {date.today()}: {facts['cores']} cores ({facts['device']}), "
+        f"torch {facts['torch']}, revision {facts['git']}. Intervals are 95 %, by bootstrap over prompts; seconds are "
         f"the whole process, with loading and both evaluations.\n\n{table(outcomes)}\n"
     )
