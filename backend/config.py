@@ -29,6 +29,7 @@ from backend.methods.window_schedule import Schedule
 from backend.models.sd3 import SD3
 from backend.models.weights import Tuning
 from backend.prompts import Prompts
+from backend.rewards.learned import Learned
 from backend.rewards.nearest_truth import NearestTruth
 from backend.rewards.shapes import ShapesReward
 
@@ -50,7 +51,7 @@ AnyMethod = Annotated[
     | ReFL,
     Field(discriminator="name"),
 ]
-AnyReward = Annotated[ShapesReward | NearestTruth, Field(discriminator="name")]
+AnyReward = Annotated[ShapesReward | NearestTruth | Learned, Field(discriminator="name")]
 
 
 class Sampling(Settings):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, MetaData, String
+from sqlalchemy import BigInteger, ForeignKey, Index, LargeBinary, MetaData, String, UniqueConstraint, text
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from db.columns import BigId, Json, PlainText, UtcTime
@@ -193,3 +193,124 @@ class Worker(Row):
     slots: Mapped[int]
     started_at: Mapped[datetime] = mapped_column(UtcTime)
     seen_at: Mapped[datetime] = mapped_column(UtcTime, index=True)
+
+
+def _of_set(primary_key: bool = False) -> Mapped[str]:
+    return mapped_column(String(36), ForeignKey("review_set.id", ondelete="CASCADE"), primary_key=primary_key)
+
+
+class ReviewSet(Row):
+    """Pairs to judge. settings: aspects beyond overall, repeats, active, quota, source; seed: of the draw of the pairs.
+
+    A closed set takes no votes.
+    """
+
+    __tablename__ = "review_set"
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    name: Mapped[str] = mapped_column(PlainText)
+    owner: Mapped[str] = mapped_column(PlainText)
+    created_at: Mapped[datetime] = mapped_column(UtcTime, default=utc_now)
+    settings: Mapped[dict[str, Any]] = mapped_column(Json)
+    seed: Mapped[int] = mapped_column(BigInteger)
+    closed_at: Mapped[datetime | None] = mapped_column(UtcTime)
+
+
+class ReviewModel(Row):
+    """A model that a set compares. run_id and step say where its samples came from; no run has to be there still."""
+
+    __tablename__ = "review_model"
+
+    set_id: Mapped[str] = _of_set(primary_key=True)
+    key: Mapped[str] = mapped_column(String(255), primary_key=True)
+    label: Mapped[str] = mapped_column(PlainText)
+    run_id: Mapped[str | None] = mapped_column(String(36))
+    step: Mapped[int | None]
+
+
+class ReviewPair(Row):
+    """One prompt and seed, two models. sha_a, sha_b: of stored media, or what an imported file called its pictures.
+
+    repeat_of names the pair that this one shows again, flipped with the sides exchanged. Pairs are handed out by
+    `handed`, how often that was done, then by `place`.
+    """
+
+    __tablename__ = "review_pair"
+    __table_args__ = (
+        UniqueConstraint("set_id", "ordinal"),
+        Index("ix_review_pair_set_id_handed_place", "set_id", "handed", "place"),
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
+    set_id: Mapped[str] = _of_set()
+    ordinal: Mapped[int]
+    prompt_index: Mapped[int]
+    prompt: Mapped[str] = mapped_column(PlainText)
+    task: Mapped[str | None] = mapped_column(PlainText)
+    seed: Mapped[int] = mapped_column(BigInteger)
+    model_a: Mapped[str] = mapped_column(String(255))
+    model_b: Mapped[str] = mapped_column(String(255))
+    sha_a: Mapped[str] = mapped_column(PlainText)
+    sha_b: Mapped[str] = mapped_column(PlainText)
+    kind: Mapped[str] = mapped_column(String(8))
+    scores_a: Mapped[dict[str, float | None]] = mapped_column(Json)
+    scores_b: Mapped[dict[str, float | None]] = mapped_column(Json)
+    repeat_of: Mapped[int | None] = mapped_column(BigId, ForeignKey("review_pair.id", ondelete="CASCADE"))
+    flipped: Mapped[bool] = mapped_column(default=False)
+    handed: Mapped[int] = mapped_column(default=0)
+    place: Mapped[int]
+
+
+class Reviewer(Row):
+    """A person who judges a set by a secret link. quota: pairs to judge; None means all."""
+
+    __tablename__ = "reviewer"
+    __table_args__ = (UniqueConstraint("set_id", "pseudonym"),)
+
+    id: Mapped[str] = mapped_column(String(36), primary_key=True)
+    set_id: Mapped[str] = _of_set()
+    token: Mapped[str] = mapped_column(String(64), unique=True)
+    pseudonym: Mapped[str] = mapped_column(String(255))
+    quota: Mapped[int | None]
+    created_at: Mapped[datetime] = mapped_column(UtcTime, default=utc_now)
+
+
+class Showing(Row):
+    """One pair before one reviewer; its id is random and says nothing. ordinal: its place among the reviewer's."""
+
+    __tablename__ = "showing"
+    __table_args__ = (UniqueConstraint("reviewer_id", "ordinal"), UniqueConstraint("pair_id", "reviewer_id"))
+
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    pair_id: Mapped[int] = mapped_column(BigId, ForeignKey("review_pair.id", ondelete="CASCADE"))
+    reviewer_id: Mapped[str] = mapped_column(String(36), ForeignKey("reviewer.id", ondelete="CASCADE"))
+    ordinal: Mapped[int]
+    a_is_left: Mapped[bool]
+    shown_at: Mapped[datetime] = mapped_column(UtcTime, default=utc_now)
+
+
+class Vote(Row):
+    """An answer to a showing, of which at most one stands: left, right, tie, both_bad or skip, and so for each aspect.
+
+    client_key is drawn by the page, so that a request that is sent again is known.
+    """
+
+    __tablename__ = "vote"
+    __table_args__ = (
+        Index(
+            "ix_vote_standing",
+            "showing_id",
+            unique=True,
+            sqlite_where=text("undone_at IS NULL"),
+            postgresql_where=text("undone_at IS NULL"),
+        ),
+    )
+
+    id: Mapped[int] = mapped_column(BigId, primary_key=True, autoincrement=True)
+    showing_id: Mapped[str] = mapped_column(String(32), ForeignKey("showing.id", ondelete="CASCADE"), index=True)
+    choice: Mapped[str] = mapped_column(String(8))
+    aspects: Mapped[dict[str, str]] = mapped_column(Json)
+    milliseconds: Mapped[int]
+    client_key: Mapped[str] = mapped_column(String(64), unique=True)
+    created_at: Mapped[datetime] = mapped_column(UtcTime, default=utc_now)
+    undone_at: Mapped[datetime | None] = mapped_column(UtcTime)

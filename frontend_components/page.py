@@ -21,6 +21,9 @@ HEAD = """
 <link rel="stylesheet" href="ui/tree.css">
 <link rel="stylesheet" href="ui/compare.css">
 <link rel="stylesheet" href="ui/launch.css">
+<link rel="stylesheet" href="ui/reviews.css">
+<link rel="stylesheet" href="ui/desk.css">
+<link rel="stylesheet" href="ui/leaderboard.css">
 <script src="ui/early.js"></script>
 """
 

@@ -12,7 +12,24 @@ from fastapi import FastAPI
 from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from frontend_components import api, compare, drafts, launch, live, media, run, runs, tree
+from frontend_components import (
+    api,
+    compare,
+    desk,
+    desk_api,
+    drafts,
+    launch,
+    leaderboard,
+    live,
+    media,
+    review_api,
+    reviews,
+    run,
+    runs,
+    tree,
+    vote_api,
+)
+from frontend_components.body_limit import BodyLimit
 from frontend_components.guard import Guard
 from frontend_components.page import HEAD, STATIC
 from frontend_components.theme import theme
@@ -22,6 +39,9 @@ PAGES: dict[str, Callable[[], None]] = {
     "Run": run.render,
     "Tree": tree.render,
     "Compare": compare.render,
+    "Reviews": reviews.render,
+    "Review": desk.render,
+    "Leaderboard": leaderboard.render,
 }
 
 
@@ -48,8 +68,9 @@ def pages() -> gr.Blocks:
 def site(host: str, port: int, public_url: str | None) -> FastAPI:
     app = FastAPI(title="Espalier", docs_url="/api/docs", openapi_url="/api/v1/openapi.json", redoc_url=None)
     app.state.hub = live.Hub()
+    app.add_middleware(BodyLimit)
     app.add_middleware(Guard, host=host, public_url=public_url)
-    for part in (api, drafts, live, media):
+    for part in (api, drafts, live, media, review_api, desk_api, vote_api):
         app.include_router(part.router)
 
     @app.get("/ui/plotly.min.js", include_in_schema=False)

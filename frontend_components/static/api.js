@@ -34,9 +34,22 @@ export async function post(path, body) {
   );
 }
 
+/** Sends a form with files. */
+export async function upload(path, form) {
+  return answer(await fetch(at("api/v1/" + path), { method: "POST", body: form }));
+}
+
+/** The server understood a request and did not do it: status and body say why. No answer at all is another error. */
+export class Refused extends Error {
+  constructor(status, body) {
+    super(typeof body.detail === "string" ? body.detail : JSON.stringify(body.detail));
+    Object.assign(this, { status, body });
+  }
+}
+
 async function answer(response) {
   const body = await response.json();
-  if (!response.ok) throw new Error(typeof body.detail === "string" ? body.detail : JSON.stringify(body.detail));
+  if (!response.ok) throw new Refused(response.status, body);
   return body;
 }
 

@@ -73,6 +73,11 @@ class Compare {
             el("label", {}, "Run", picker),
             el("label", {}, "Left", this.left),
             el("label", {}, "Right", this.right),
+            el(
+              "button",
+              { onclick: () => this.judge(), title: "Makes a review set of these two steps" },
+              "Judge these blind",
+            ),
           ),
         ),
         el(
@@ -139,6 +144,12 @@ class Compare {
         el("option", { value: step, selected: step === chosen }, step === 0 ? "base (step 0)" : "step " + step),
       ),
     );
+  }
+
+  /** Opens the form of a review set with what is compared here. */
+  judge() {
+    const only = ["broken", "fixed"].includes(this.kind) ? { only: this.kind } : {};
+    location.assign(page("reviews", { run: this.run, left: this.left.value, right: this.right.value, ...only }));
   }
 
   show() {

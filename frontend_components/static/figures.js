@@ -93,8 +93,9 @@ export function rewardFigure(curves, weight) {
 /** Several metrics on one axis. series: [[metric, name], ...]. */
 export function linesFigure(curves, series, weight, layout = {}) {
   const colours = lines();
+  const present = series.filter(([metric]) => curves.values[metric]);
   return {
-    data: series.flatMap(([metric, name], i) => line(curves, metric, name, colours[i % colours.length], { weight })),
+    data: present.flatMap(([metric, name], i) => line(curves, metric, name, colours[i % colours.length], { weight })),
     layout: {
       showlegend: series.length > 1,
       margin: { l: 48, r: 14, t: series.length > 1 ? 30 : 10, b: 32 },
@@ -116,9 +117,11 @@ export function ratioFigure(curves, weight) {
       showlegend: true,
       margin: { l: 56, r: 50, t: 30, b: 32 },
       xaxis: stepAxis(curves.steps),
-      yaxis: { tickformat: ".4~f" },
+      yaxis: { tickformat: ".7~g" },
       yaxis2: {
         overlaying: "y",
+        tickmode: "auto",
+        zeroline: false,
         side: "right",
         rangemode: "tozero",
         tickformat: ".0%",
@@ -216,4 +219,151 @@ function grid(rows) {
   const unique = (name) => [...new Set(rows.map((row) => row[name]))].toSorted((a, b) => a - b);
   const cells = new Map(rows.map((row) => [row.step + "/" + row.depth, row]));
   return { steps: unique("step"), depths: unique("depth"), cell: (step, depth) => cells.get(step + "/" + depth) };
+}
+
+/** Ratings as points with intervals, one row a model, the best on top; a line at the base. */
+export function ratingFigure(models, base) {
+  const names = models.map((model) => model.label);
+  const values = models.map((model) => model.rating);
+  const line = values[models.findIndex((model) => model.key === base)]?.value ?? 1000;
+  return {
+    data: [
+      {
+        type: "scatter",
+        mode: "markers",
+        x: values.map((rating) => rating.value),
+        y: names,
+        error_x: {
+          type: "data",
+          symmetric: false,
+          array: values.map((rating) => rating.high - rating.value),
+          arrayminus: values.map((rating) => rating.value - rating.low),
+          color: colour("accent"),
+          thickness: 2,
+          width: 6,
+        },
+        marker: { size: 10, color: colour("accent") },
+        customdata: values.map((rating) => [rating.low, rating.high]),
+        hovertemplate: "%{x:.0f}, %{customdata[0]:.0f} to %{customdata[1]:.0f}<extra></extra>",
+      },
+    ],
+    layout: {
+      hovermode: "closest",
+      xaxis: { title: { text: "rating" } },
+      yaxis: { autorange: "reversed", tickfont: { size: 13, color: colour("ink") }, showgrid: false },
+      margin: { l: 90, r: 24, t: 12, b: 44 },
+      shapes: [
+        {
+          type: "line",
+          x0: line,
+          x1: line,
+          yref: "paper",
+          y0: 0,
+          y1: 1,
+          line: { color: colour("edge-strong"), width: 1, dash: "dot" },
+        },
+      ],
+    },
+  };
+}
+
+/** How often each reward chose as people did, over the mean gap of its scores. One half is chance. */
+export function calibrationFigure(rewards) {
+  const colours = lines();
+  return {
+    data: rewards.map(({ reward, calibration }, i) => ({
+      type: "scatter",
+      mode: "lines+markers",
+      name: reward,
+      x: calibration.map((bin) => (bin.low_gap + bin.high_gap) / 2),
+      y: calibration.map((bin) => bin.agree.value),
+      error_y: {
+        type: "data",
+        symmetric: false,
+        array: calibration.map((bin) => bin.agree.high - bin.agree.value),
+        arrayminus: calibration.map((bin) => bin.agree.value - bin.agree.low),
+        color: faded(colours[i % colours.length], 0.5),
+        thickness: 1,
+        width: 3,
+      },
+      line: { color: colours[i % colours.length], width: 2 },
+      marker: { size: 6 },
+      hovertemplate: "%{y:.0%}",
+    })),
+    layout: {
+      showlegend: true,
+      hovermode: "closest",
+      xaxis: { title: { text: "gap between the two scores" }, rangemode: "tozero" },
+      yaxis: { tickformat: ".0%", range: [0, 1.02], title: { text: "people chose the higher" } },
+      margin: { l: 60, r: 16, t: 34, b: 44 },
+      shapes: [
+        {
+          type: "line",
+          xref: "paper",
+          x0: 0,
+          x1: 1,
+          y0: 0.5,
+          y1: 0.5,
+          line: { color: colour("edge-strong"), width: 1, dash: "dot" },
+        },
+      ],
+    },
+  };
+}
+
+/** Win rate against the base (right axis, with intervals) and mean rewards (left axis) over the steps of a run. */
+export function optimisationFigure(models, base) {
+  const steps = models.map((model) => model.step);
+  const [, ...others] = lines();
+  const won = models.map((model) => (model.key === base ? { value: 0.5, low: 0.5, high: 0.5 } : model.over_base));
+  const rewards = [...new Set(models.flatMap((model) => Object.keys(model.mean_scores)))];
+  return {
+    data: [
+      ...rewards.map((reward, i) => ({
+        type: "scatter",
+        mode: "lines+markers",
+        name: reward,
+        x: steps,
+        y: models.map((model) => model.mean_scores[reward] ?? null),
+        line: { color: others[i % others.length], width: 2, dash: "dot" },
+        hovertemplate: "%{y:.3~f}",
+      })),
+      {
+        type: "scatter",
+        mode: "lines+markers",
+        name: "people's win rate",
+        x: steps,
+        y: won.map((rate) => rate.value),
+        yaxis: "y2",
+        error_y: {
+          type: "data",
+          symmetric: false,
+          array: won.map((rate) => rate.high - rate.value),
+          arrayminus: won.map((rate) => rate.value - rate.low),
+          color: colour("accent"),
+          thickness: 1.5,
+          width: 4,
+        },
+        line: { color: colour("accent"), width: 3 },
+        marker: { size: 8 },
+        hovertemplate: "%{y:.0%}",
+      },
+    ],
+    layout: {
+      showlegend: true,
+      xaxis: { title: { text: "training step" }, tickvals: steps },
+      yaxis: { title: { text: "mean reward" } },
+      yaxis2: {
+        overlaying: "y",
+        tickmode: "auto",
+        zeroline: false,
+        side: "right",
+        range: [0, 1],
+        tickformat: ".0%",
+        showgrid: false,
+        title: { text: "win rate against the base" },
+      },
+      margin: { l: 56, r: 60, t: 34, b: 44 },
+    },
+  };
 }

@@ -6,12 +6,15 @@ const PLACES = [
   ["Launch", ""],
   ["Runs", "runs"],
   ["Compare", "compare"],
+  ["Reviews", "reviews"],
 ];
 
 export function mount(element) {
   const here = location.pathname.replace(/\/+$/, "");
   const current = (path) =>
-    at(path).replace(/\/+$/, "") === location.origin + here || (path === "runs" && /\/(run|tree)$/.test(here));
+    at(path).replace(/\/+$/, "") === location.origin + here ||
+    (path === "runs" && /\/(run|tree)$/.test(here)) ||
+    (path === "reviews" && /\/leaderboard$/.test(here));
   const toggle = el("button.plain", { onclick: () => window.espalierTheme(dark() ? "light" : "dark") });
   const dark = () => document.documentElement.dataset.theme === "dark";
   const name = () => {

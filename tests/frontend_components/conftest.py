@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from db.session import migrate
-from frontend_components import api, drafts, live, media
+from frontend_components import api, desk_api, drafts, live, media, review_api, vote_api
 from tests.frontend_components import demo
 
 
@@ -43,6 +43,6 @@ def client(data: Path) -> TestClient:
     """The JSON side alone, without Gradio."""
     app = FastAPI()
     app.state.hub = live.Hub()
-    for part in (api, drafts, live, media):
+    for part in (api, drafts, live, media, review_api, desk_api, vote_api):
         app.include_router(part.router)
     return TestClient(app)

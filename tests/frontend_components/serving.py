@@ -16,11 +16,9 @@ ROOT = Path(__file__).parents[2]
 
 
 @contextmanager
-def serving(data: Path, *flags: str, **environment: str) -> Iterator[str]:
-    """`espalier serve` in a process of its own; yields its address."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+def serving(data: Path, *flags: str, port: int | None = None, **environment: str) -> Iterator[str]:
+    """`espalier serve` in a process of its own; yields its address. Without a port, a free one is taken."""
+    port = port or free_port()
     env = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "CELERY_BROKER_URL")}
     env |= {"ESPALIER_DATA": str(data), **environment}
     command = [sys.executable, "-m", "app", "serve", "--port", str(port), *flags]
@@ -34,6 +32,12 @@ def serving(data: Path, *flags: str, **environment: str) -> Iterator[str]:
     finally:
         server.terminate()
         server.wait(120)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def answers(base: str) -> bool:

@@ -1,0 +1,104 @@
+// Which models a review set compares: two or more of runs and evaluated steps that share prompts and seeds.
+import { get } from "./api.js";
+import { el, fill } from "./dom.js";
+
+export class Models {
+  /** prefill: {run, left, right}; without it, the base and the last step of the newest finished run. */
+  constructor(runs, prefill) {
+    this.runs = runs;
+    this.rows = el("div.stack");
+    this.onchange = () => {};
+    this.element = el(
+      "div.stack",
+      {},
+      this.rows,
+      el(
+        "div",
+        {},
+        el("button", { type: "button", onclick: () => this.add(this.models.at(-1).run.value) }, "Add a model"),
+      ),
+    );
+    this.models = [];
+    const run = prefill.run ?? runs.find((one) => one.state === "done")?.id ?? runs[0]?.id;
+    this.add(run, prefill.left ?? "first");
+    this.add(run, prefill.right ?? "last");
+  }
+
+  add(runId, wanted = "last") {
+    const run = el(
+      "select",
+      { "aria-label": "Run", onchange: () => this.offer(model, "last") },
+      this.runs.map((one) => el("option", { value: one.id, selected: one.id === runId }, one.name)),
+    );
+    const step = el("select", { "aria-label": "Step", onchange: () => this.onchange() });
+    const drop = el(
+      "button.plain",
+      { type: "button", "aria-label": "Remove this model", onclick: () => this.remove(model) },
+      "Remove",
+    );
+    const model = { run, step, drop, row: el("div.row.model-row", {}, run, step, drop) };
+    this.models.push(model);
+    this.rows.append(model.row);
+    this.number();
+    this.offer(model, wanted);
+  }
+
+  remove(model) {
+    model.row.remove();
+    this.models = this.models.filter((one) => one !== model);
+    this.number();
+    this.onchange();
+  }
+
+  number() {
+    for (const { drop } of this.models) drop.hidden = this.models.length <= 2;
+  }
+
+  /** The steps of a run at which the held-out prompts were sampled. */
+  async offer(model, wanted) {
+    const steps = model.run.value ? await get(`runs/${model.run.value}/samples/test`) : [];
+    const chosen = wanted === "first" ? steps[0] : wanted === "last" ? steps.at(-1) : Number(wanted);
+    fill(
+      model.step,
+      steps.map((step) =>
+        el("option", { value: step, selected: step === chosen }, step === 0 ? "base (step 0)" : "step " + step),
+      ),
+    );
+    if (!steps.length) fill(model.step, el("option", { value: "" }, "no samples yet"));
+    this.onchange();
+  }
+
+  list() {
+    return this.models.map(({ run, step }) => {
+      if (step.value === "") throw new Error(`${named(run) || "run"}: it has no held-out samples to compare yet`);
+      return { run: run.value, step: Number(step.value) };
+    });
+  }
+
+  /** The source of the set. which: "all", "broken", "fixed" or "file"; prompts: the lines of the file. */
+  source(which, prompts) {
+    const models = this.list();
+    const [left, right] = models;
+    const two = models.length === 2 && left.run === right.run;
+    if (!two) {
+      if (which !== "all") throw new Error("Prompts: only two steps of one run can be restricted to some prompts");
+      return { kind: "runs", models };
+    }
+    const sides = { run: left.run, left: left.step, right: right.step };
+    if (which === "file") return { kind: "prompts", ...sides, prompts };
+    return { kind: "comparison", ...sides, ...(which === "all" ? {} : { only: which }) };
+  }
+
+  /** A name that says what is compared, for the people who made the set. */
+  name() {
+    const label = ({ run, step }) => `${named(run)} ${step.value === "0" ? "base" : "step " + step.value}`;
+    const [first, ...others] = this.models;
+    const same = others.every(({ run }) => run.value === first.run.value);
+    const parts = same
+      ? this.models.map(({ step }) => (step.value === "0" ? "base" : "step " + step.value))
+      : this.models.map(label);
+    return (same ? named(first.run) + ": " : "") + parts.join(" and ");
+  }
+}
+
+const named = (run) => run.selectedOptions[0]?.textContent ?? "";
