@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from backend import media
 from backend.benchmarks import features, two_sample
 from backend.benchmarks.iteration import one_thread
-from backend.benchmarks.jobs import base_digest, fingerprint
+from backend.benchmarks.jobs import base_digest, chosen, fingerprint
 from backend.benchmarks.records import Distance, Distribution
 from backend.benchmarks.variants import Profile
 from backend.config import RunConfig, load, preset_path
@@ -36,7 +36,7 @@ def chains(plan: Plan, number: int) -> Plan:
 
 
 def mark(config: RunConfig, profile: Profile) -> str:
-    data = config.model_dump(mode="json", include={"model", "method", "sampling", "prompts"})
+    data = chosen(config, "model", "method", "sampling", "prompts")
     return fingerprint([data, profile.num_samples, EXTRACTOR, base_digest(config.model.folder())])
 
 
@@ -97,11 +97,16 @@ def measure(config: RunConfig, profile: Profile) -> Distribution:
 
 
 def distances(reference: NDArray[np.float64], sets: dict[str, NDArray[np.float64]]) -> dict[str, Distance]:
-    """Of each set from the reference; the first set, the null, also sets the bandwidth of the RBF kernel."""
+    """Of each set from the reference; the first set, the null, also sets the bandwidth of the RBF kernel.
+
+    Features are standardised by the reference's mean and std, so that KID's kernel sees dot products of about d.
+    """
+    mean, std = reference.mean(0), reference.std(0) + 1e-6
+    reference, sets = (reference - mean) / std, {name: (one - mean) / std for name, one in sets.items()}
     null = next(iter(sets.values()))
     kernel = two_sample.rbf(two_sample.median_distance(reference, null))
     found = {}
     for name, one in sets.items():
-        mean, std = two_sample.kid(reference, one, np.random.default_rng(0))
-        found[name] = Distance(kid=mean, kid_std=std, mmd2=two_sample.mmd2(reference, one, kernel))
+        kid, kid_std = two_sample.kid(reference, one, np.random.default_rng(0))
+        found[name] = Distance(kid=kid, kid_std=kid_std, mmd2=two_sample.mmd2(reference, one, kernel))
     return found

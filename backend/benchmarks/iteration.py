@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 
 from backend.benchmarks.forwards import count
-from backend.benchmarks.jobs import base_digest, fingerprint
+from backend.benchmarks.jobs import base_digest, chosen, fingerprint
 from backend.benchmarks.records import Iterations
 from backend.benchmarks.variants import ITERATIONS, Profile
 from backend.config import RunConfig, load, preset_names, preset_path
@@ -40,7 +40,8 @@ def configs() -> dict[str, RunConfig]:
 
 def mark(wanted: Mapping[str, RunConfig], profile: Profile) -> str:
     bases = [base_digest(config.model.folder()) for config in wanted.values()]
-    return fingerprint([{name: one.model_dump(mode="json") for name, one in wanted.items()}, profile.rounds, bases])
+    settings = {name: chosen(one, "model", "method", "rewards", "prompts", "sampling") for name, one in wanted.items()}
+    return fingerprint([settings, profile.rounds, bases])
 
 
 def measure(wanted: Mapping[str, RunConfig], profile: Profile) -> Iterations:

@@ -50,7 +50,7 @@ class Job:
     @property
     def fingerprint(self) -> str:
         """Of all that decides the run's weights: how often and on how much it is evaluated does not."""
-        data = self.config.model_dump(mode="json", exclude={"name", "evaluation", "logging", "steps"})
+        data = chosen(self.config, "seed", "model", "method", "rewards", "prompts", "groups", "sampling", "optimizer")
         return fingerprint([data, self.seconds, self.stored_groups, base_digest(self.config.model.folder())])
 
     @property
@@ -65,6 +65,16 @@ class Job:
         return (
             f"{shlex.join(['espalier', 'collect', preset, '--groups', str(self.stored_groups), *settings])} && {words}"
         )
+
+
+def chosen(config: RunConfig, *parts: str) -> dict[str, object]:
+    """What these parts of a config set away from their defaults, so that a setting that is added later changes nothing.
+
+    The names that tell the classes of a union apart are always among it.
+    """
+    data: dict[str, object] = config.model_dump(mode="json", include=set(parts), exclude_defaults=True)
+    kinds = [config.model.family, config.method.name, *(one.name for one in config.rewards), config.model.tuning.kind]
+    return {**data, "kinds": kinds}
 
 
 def fingerprint(data: object) -> str:
