@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
+from backend import events
 from db import runs
 from db.session import migrate, writing
 from db.settings import settings
@@ -45,7 +47,16 @@ def adopt(folder: Path, owner: str = "local") -> str:
         to = ended.outcome if ended else "stopped"
         why = (ended.what or "" if ended else "its events tell no end") or f"imported from {folder}"
         runs.move(session, run_id, to, who=WHO, why=why, attempt=attempt)
+        run = runs.get(session, run_id)
+        run.started_at, run.ended_at = _first_time(folder) or run.started_at, run.heartbeat_at
     return run_id
+
+
+def _first_time(folder: Path) -> datetime | None:
+    """When the first event was written: the run took place then, not when it was taken in."""
+    with (folder / "events.jsonl").open("rb") as file:
+        line = file.readline()
+    return datetime.fromtimestamp(events.parse(line).time, UTC) if line.endswith(b"\n") else None
 
 
 def main(argv: list[str]) -> int:

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from backend.config import dump, load, preset_path
-from backend.events import EventLog, RunEnded
+from backend.events import EventLog, RunEnded, parse
 from db import metrics
 from db.session import reading
 from tests.workers.conftest import row
@@ -32,6 +32,10 @@ def test_adopted_run_has_its_settings_curves_end_and_files(data: Path, made: Pat
     run = row(run_id)
     assert (run.state, run.step, run.total_steps, run.name) == ("done", 3, 9, "BranchGRPO on Shapes")
     assert run.config["method"]["name"] == "branchgrpo"
+    assert run.started_at is not None
+    assert run.ended_at is not None
+    first, last = (parse(line).time for line in (made / "events.jsonl").read_bytes().splitlines()[::4])
+    assert (run.started_at.timestamp(), run.ended_at.timestamp()) == pytest.approx((first, last), abs=1e-3)
     with reading() as session:
         assert metrics.curves(session, run_id).steps == [1, 2, 3]
     assert (data / "runs" / run_id / "events.jsonl").read_bytes() == (made / "events.jsonl").read_bytes()
