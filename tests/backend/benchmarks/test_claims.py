@@ -2,6 +2,7 @@ import pytest
 
 from backend.benchmarks import claims
 from backend.benchmarks.evidence import Evidence, jitter, mean_height, places, reached
+from backend.benchmarks.statistics import Spread
 
 
 def by_claim(found, words):
@@ -30,19 +31,20 @@ def test_speed_is_the_ratio_of_the_times_to_the_target(trained):
     fast = [trained("main", "dgpo", seed, seconds=100) for seed in range(2)]
     found = by_claim([*slow, *fast], "flowgrpo / dgpo")
     # 200 and 300 s against 50 s
-    assert (found.here, found.holds) == ("5.0x (4.0 to 6.0); 250 / 50 s", "yes")
+    assert (found.here, found.holds) == ("5.0x (4.0 to 6.0); 250 / 50 s", "smaller")
 
 
 def test_a_method_that_never_arrives_gives_a_bound(trained):
     slow = [trained("main", "flowgrpo", end=0.6)]
-    words, holds = claims.speed(slow, [trained("main", "dgpo")], 0.7)
+    words, holds = claims.speed(slow, [trained("main", "dgpo")], 0.7, paper=2.0)
     assert (words, holds) == ("> 2.0x; reached by 0 of 1 and 1 of 1 seeds", "yes")
-    words, holds = claims.speed([trained("main", "dgpo")], slow, 0.7)
+    assert claims.speed(slow, [trained("main", "dgpo")], 0.7, paper=20.0)[1] == "unclear"
+    words, holds = claims.speed([trained("main", "dgpo")], slow, 0.7, paper=2.0)
     assert (words, holds) == ("no ratio; reached by 1 of 1 and 0 of 1 seeds in 100 s", "unclear")
 
 
 def test_no_ratio_of_times_where_the_base_is_at_the_target(trained):
-    words, holds = claims.speed([trained("main", "a")], [trained("main", "b")], 0.5)
+    words, holds = claims.speed([trained("main", "a")], [trained("main", "b")], 0.5, paper=2.0)
     assert (words, holds) == ("no ratio; the base is at 0.5 already", "unclear")
 
 
@@ -85,3 +87,18 @@ def test_mean_height_and_jitter_have_known_values(trained):
     run = trained("main", "dgpo")
     assert mean_height(run) == pytest.approx(0.7)  # halfway from 0.5 to 0.9
     assert jitter(run) == pytest.approx(0.1)  # every change of the reward is 0.1
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "paper", "holds"),
+    [
+        (1.4, 1.7, 1.4, "yes"),
+        (1.4, 2.9, 5.1, "smaller"),
+        (0.9, 2.9, 2.0, "unclear"),
+        (0.5, 0.9, 2.0, "no"),
+        (0.90, 0.97, 0.95, "yes"),
+        (0.96, 1.14, 0.95, "unclear"),
+    ],
+)
+def test_ratio_holds_when_its_range_reaches_the_papers(low, high, paper, holds):
+    assert claims._verdict(Spread((low + high) / 2, low, high, 3), paper) == holds
