@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from backend.models import lora_file
 from backend.models.weights import ADAPTER, Ema
 from backend.types import Memory
 
@@ -68,7 +69,7 @@ def save(
     torch.save(optimizer.state_dict(), temporary / "optimizer.pt")
     (temporary / "config.yaml").write_text(config, encoding="utf-8")
     if policy.settings.tuning.kind == "lora":
-        _save_lora(policy, temporary)
+        _save_lora(policy, trained, notes, temporary)
     files = sorted(path for path in temporary.iterdir())
     for path in files:
         sync(path)
@@ -81,15 +82,9 @@ def save(
     return final
 
 
-def _save_lora(policy: Any, folder: Path) -> None:
-    from diffusers import StableDiffusion3Pipeline
-    from peft.utils import get_peft_model_state_dict
-
-    StableDiffusion3Pipeline.save_lora_weights(
-        folder,
-        transformer_lora_layers=get_peft_model_state_dict(policy.module, adapter_name=ADAPTER),
-        transformer_lora_adapter_metadata=policy.module.peft_config[ADAPTER].to_dict(),
-    )
+def _save_lora(policy: Any, trained: dict[str, Tensor], notes: dict[str, str], folder: Path) -> None:
+    adapter = lora_file.adapter_notes(policy.module.peft_config[ADAPTER])
+    lora_file.write(folder / lora_file.FILE, trained, adapter, notes, policy.settings.family)
 
 
 def _refuse_bad(tensors: dict[str, Tensor], where: str) -> None:

@@ -13,6 +13,7 @@ from backend import checkpoint, groups
 from backend.config import RunConfig, dump, load
 from backend.device import pick
 from backend.facts import environment
+from backend.rewards.judging import RewardFailed
 from backend.train import Clock, NonFinite, Trainer
 
 
@@ -82,7 +83,7 @@ def main(argv: list[str]) -> int:
         dtype = torch.float16 if options.half else torch.float32
         collect(config, folder, options.groups, options.checkpoint, dtype, bar.update)
         bar.close()
-    except (ValueError, NonFinite) as error:
+    except (ValueError, NonFinite, RewardFailed) as error:
         print(f"espalier collect: {error}", file=sys.stderr)
         return 2
     size = sum(path.stat().st_size for path in folder.iterdir())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Self, get_args
 
 import yaml
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
@@ -26,12 +26,27 @@ from backend.methods.settings import Settings
 from backend.methods.tempflow import TempFlow
 from backend.methods.vgrpo import VGRPO
 from backend.methods.window_schedule import Schedule
+from backend.models.flux import Flux
 from backend.models.sd3 import SD3
+from backend.models.wan import Wan
 from backend.models.weights import Tuning
-from backend.prompts import Prompts
+from backend.prompts.reading import ENDINGS
+from backend.prompts.sources import SHAPES_TEST, AnyPrompts, ShapesTrain
+from backend.rewards.aesthetic import Aesthetic
+from backend.rewards.clipscore import CLIPScore
+from backend.rewards.geneval import GenEval
+from backend.rewards.hook import Hook
+from backend.rewards.hpsv2 import HPSv2
+from backend.rewards.image_statistics import Brightness, EdgeDensity, Saturation
+from backend.rewards.imagereward import ImageReward
+from backend.rewards.jpeg_size import JPEGSize
 from backend.rewards.learned import Learned
 from backend.rewards.nearest_truth import NearestTruth
+from backend.rewards.ocr import OCR
+from backend.rewards.pickscore import PickScore
+from backend.rewards.reward_server import RewardServer
 from backend.rewards.shapes import ShapesReward
+from backend.rewards.vision_language import VisionLanguage
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 AnyMethod = Annotated[
@@ -51,7 +66,27 @@ AnyMethod = Annotated[
     | ReFL,
     Field(discriminator="name"),
 ]
-AnyReward = Annotated[ShapesReward | NearestTruth | Learned, Field(discriminator="name")]
+AnyModel = Annotated[SD3 | Flux | Wan, Field(discriminator="family")]
+AnyReward = Annotated[
+    ShapesReward
+    | NearestTruth
+    | Learned
+    | CLIPScore
+    | PickScore
+    | HPSv2
+    | ImageReward
+    | Aesthetic
+    | GenEval
+    | OCR
+    | JPEGSize
+    | Brightness
+    | Saturation
+    | EdgeDensity
+    | VisionLanguage
+    | RewardServer
+    | Hook,
+    Field(discriminator="name"),
+]
 
 
 class Sampling(Settings):
@@ -61,8 +96,12 @@ class Sampling(Settings):
     evaluation_steps: int = Field(
         8, ge=2, le=200, description="Denoising steps when held-out prompts are sampled (ODE)"
     )
-    shift: float = Field(
-        1.0, gt=0, le=20, description="Time shift s: sigma <- s sigma / (1 + (s - 1) sigma) (SD3, FLUX 3)"
+    shift: float | None = Field(
+        None,
+        gt=0,
+        le=20,
+        description="Time shift s: sigma <- s sigma / (1 + (s - 1) sigma); empty = the base's own at its size "
+        "(the bundled base 1, SD3 and Wan2.1 3, FLUX.1-dev 1.6 to 3.2; DanceGRPO, BranchGRPO and MixGRPO 3)",
     )
 
 
@@ -88,7 +127,9 @@ class Optimizer(Settings):
 class Evaluation(Settings):
     """Held-out prompts, sampled with fixed seeds before the first step, at the end, and in between if asked for."""
 
-    prompts: Literal["shapes-test"] = Field("shapes-test", description="The held-out list")
+    prompts: str = Field(
+        SHAPES_TEST, description="The held-out prompts: shapes-test, or a file of them (docs/prompts.md)"
+    )
     seeds: tuple[int, ...] = Field(
         (1, 2), min_length=1, description="Noise seeds; each prompt is sampled once with each"
     )
@@ -100,6 +141,21 @@ class Evaluation(Settings):
     leave_out: tuple[int, ...] = Field(
         (), description="Places in the list of prompts that are not evaluated, since a run on votes trains on them"
     )
+    rewards: tuple[AnyReward, ...] = Field(
+        (), description="Scored when the run is evaluated and never trained on: an alarm when they fall as rewards rise"
+    )
+
+    @field_validator("prompts")
+    @classmethod
+    def _is_a_list(cls, prompts: str) -> str:
+        if prompts != SHAPES_TEST and Path(prompts).suffix.lower() not in ENDINGS:
+            raise ValueError(f"give {SHAPES_TEST}, or a file of prompts that ends in {', '.join(ENDINGS)}")
+        return prompts
+
+    @property
+    def held_out(self) -> list[str]:
+        """Names of the rewards that the run does not train on."""
+        return [one.name for one in self.rewards]
 
 
 class Logging(Settings):
@@ -116,12 +172,12 @@ class RunConfig(Settings):
     name: str = Field("run", min_length=1, max_length=120, description="Shown in lists; need not be unique")
     seed: int = Field(0, ge=0, lt=2**31, description="Decides every random draw of the run")
     steps: int = Field(100, ge=1, le=10_000_000, description="Training steps: one rollout of P groups and its updates")
-    model: SD3 = SD3()
+    model: AnyModel = SD3()
     method: AnyMethod = BranchGRPO()
     rewards: tuple[AnyReward, ...] = Field(
         (ShapesReward(),), min_length=1, validate_default=True, description="Summed with their weights"
     )
-    prompts: Prompts = Prompts()
+    prompts: AnyPrompts = Field(ShapesTrain(), description="Where the training prompts come from")
     groups: str | None = Field(
         None,
         min_length=1,
@@ -148,8 +204,18 @@ class RunConfig(Settings):
             )
         blunt = [one.name for one in rewards if not one.differentiable]
         if blunt and isinstance(info.data.get("method"), ReFL):
-            raise ValueError(f"refl needs rewards with gradients, and {blunt[0]} has none; use nearest_truth")
+            raise ValueError(f"refl needs rewards with gradients, and {blunt[0]} has none; use nearest_truth or CLIP")
         return rewards
+
+    @model_validator(mode="after")
+    def _held_out_is_not_trained(self) -> Self:
+        every: list[str] = [one.name for one in (*self.rewards, *self.evaluation.rewards)]
+        if repeated := [name for name in self.evaluation.held_out if every.count(name) > 1]:
+            raise ValueError(
+                f"evaluation.rewards: {repeated[0]} is there {every.count(repeated[0])} times, with those trained on; "
+                "name a reward once"
+            )
+        return self
 
     @field_validator("groups")
     @classmethod
@@ -164,18 +230,24 @@ class RunConfig(Settings):
 
     def grid(self) -> Any:
         """Training sigmas, float64 [T+1]."""
-        return flow.grid(self.sampling.steps, self.sampling.shift)
+        return flow.grid(self.sampling.steps, self.time_shift())
 
     def evaluation_grid(self) -> Any:
-        return flow.grid(self.sampling.evaluation_steps, self.sampling.shift)
+        return flow.grid(self.sampling.evaluation_steps, self.time_shift())
+
+    def time_shift(self) -> float:
+        """The shift of both grids."""
+        return self.model.time_shift() if self.sampling.shift is None else self.sampling.shift
 
 
 def explain(error: ValidationError) -> list[tuple[str, str]]:
     """(field path, what is wrong) of each mistake, in words for the person who made it."""
-    tags = set().union(*(_tags(union) for union in (AnyMethod, AnyReward, Tuning, Pruning, Schedule)))
+    tags = set().union(
+        *(_tags(union) for union in (AnyMethod, AnyReward, AnyModel, AnyPrompts, Tuning, Pruning, Schedule))
+    )
     found = []
     for item in error.errors(include_url=False):
-        path = ".".join(str(part) for part in item["loc"] if part not in tags)
+        path = ".".join(_without(tags, item["loc"]))
         given = item["input"]
         message = item["msg"].removeprefix("Value error, ")
         shown = "" if isinstance(given, dict) else f" (got {given!r})"
@@ -183,6 +255,17 @@ def explain(error: ValidationError) -> list[tuple[str, str]]:
             message, shown = "this name does not exist; check its spelling or remove it", f" (got {given!r})"
         found.append((path or "config", message + shown))
     return found
+
+
+def _without(tags: set[str], place: tuple[int | str, ...]) -> list[str]:
+    """The place of a mistake without tags. None follows another, so a field that is named like a tag stays."""
+    kept: list[str] = []
+    after_tag = False
+    for part in place:
+        after_tag = part in tags and not after_tag
+        if not after_tag:
+            kept.append(str(part))
+    return kept
 
 
 def _tags(union: Any) -> set[str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from backend import checkpoint, media, prompts
+from backend import checkpoint, media
 from backend.config import RunConfig, load, preset_path
+from backend.prompts import sources
+from backend.rewards import judging
 from backend.rewards.shapes import pictures
 from backend.rollout import sample
 from backend.shapes import prompts as shapes_prompts
@@ -31,17 +33,19 @@ Scores = dict[str, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Item:
-    """One picture to make: which prompt of the list, which seed."""
+    """One picture to make: which prompt of the list, which seed. task: empty where its source names none."""
 
     prompt_index: int
     prompt: str
     task: str
     seed: int
+    metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Evaluated:
-    """items N; scores by name, float64 [N] each ("strict", "quality" and the rewards); frames [N, F, C, H, W]."""
+    """items N; scores by name, float64 [N] each: the rewards, for shapes-test also "strict" and "quality"; frames
+    [N, F, C, H, W]."""
 
     items: list[Item]
     scores: Scores
@@ -60,13 +64,17 @@ def items_of(config: RunConfig) -> list[Item]:
 
     Raises ValueError when all are left out.
     """
-    listed = prompts.held_out(config.evaluation.prompts)
+    listed = sources.held_out(config.evaluation.prompts)
     left = sorted(set(range(len(listed))) - set(config.evaluation.leave_out))
     if not left:
         raise ValueError("evaluation.leave_out: no prompt of the list is left to evaluate; leave out fewer")
     limit = min(config.evaluation.limit or len(left), len(left))
     chosen = [left[int(place)] for place in np.linspace(0, len(left) - 1, limit).round()]
-    return [Item(i, *listed[i], seed) for seed in config.evaluation.seeds for i in chosen]
+    return [
+        Item(i, listed[i].text, listed[i].task, seed, listed[i].metadata)
+        for seed in config.evaluation.seeds
+        for i in chosen
+    ]
 
 
 def ode_plan(sigmas: Tensor) -> Plan:
@@ -86,9 +94,16 @@ def generate(policy: Any, items: Sequence[Item], config: RunConfig) -> Tensor:
 
 
 def score(frames: Tensor, items: Sequence[Item], config: RunConfig) -> Scores:
-    """Each reward, strict correctness and held-out quality, [N] each."""
+    """Each reward, held-out ones too, [N] each; NaN where a reward could not judge.
+
+    Prompts of the Shapes world have strict correctness and quality, too.
+    """
     texts = [item.prompt for item in items]
-    scores: Scores = {reward.name: reward.score(frames, texts).numpy() for reward in config.rewards}
+    metadata = [item.metadata for item in items]
+    found = judging.score((*config.rewards, *config.evaluation.rewards), frames, texts, metadata)
+    scores: Scores = {name: part.numpy() for name, part in found.parts.items()}
+    if config.evaluation.prompts != sources.SHAPES_TEST:
+        return scores
     shown = pictures(frames)
     verdicts = verify.verify(shown, [shapes_prompts.parse(text) for text in texts])
     scores["strict"] = np.array([float(verdict.strict) for verdict in verdicts])
@@ -116,10 +131,28 @@ def evaluate(
     return Evaluated(items, merged, torch.cat(frames))
 
 
-def report(evaluated: Evaluated, step: int) -> dict[str, Any]:
+def _mean(values: NDArray[np.float64], axis: int | None = None) -> NDArray[np.float64]:
+    """The mean of what is not NaN; NaN where all is."""
+    known = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):
+        found: NDArray[np.float64] = np.where(known, values, 0.0).sum(axis) / known.sum(axis)
+    return found
+
+
+def _interval(mean: float, resampled: NDArray[np.float64]) -> dict[str, float | None]:
+    if np.isnan(mean):
+        return {"mean": None, "low": None, "high": None}
+    low, high = np.nanpercentile(resampled, [2.5, 97.5])
+    return {"mean": round(mean, 6), "low": round(float(low), 6), "high": round(float(high), 6)}
+
+
+def report(evaluated: Evaluated, step: int, held_out: Sequence[str] = ()) -> dict[str, Any]:
     """Means with 95 % bootstrap intervals over prompts, resampled inside each task.
 
-    Overall strict accuracy is the mean of task means (GenEval).
+    Overall means are means of task means (GenEval). Where there is no strict accuracy, prompts being none of the Shapes
+    world, the report has the rewards by task instead. Samples that a reward could not judge are counted as
+    its `failed` and left out of its mean, which is None where there are no others. held_out names the rewards that
+    the run does not train on.
     """
     tasks = [item.task for item in evaluated.items]
     names = list(dict.fromkeys(tasks))
@@ -133,29 +166,37 @@ def report(evaluated: Evaluated, step: int) -> dict[str, Any]:
     def by_task(values: NDArray[np.float64]) -> dict[str, tuple[float, NDArray[np.float64]]]:
         found = {}
         for task, members, picks in draws:
-            means = np.array([values[prompt_of == prompt].mean() for prompt in members])
-            found[task] = (float(means.mean()), means[picks].mean(1))
+            means = np.array([_mean(values[prompt_of == prompt]) for prompt in members])
+            found[task] = (float(_mean(means)), _mean(means[picks], 1))
         return found
 
-    def interval(mean: float, resampled: NDArray[np.float64]) -> dict[str, float]:
-        low, high = np.percentile(resampled, [2.5, 97.5])
-        return {"mean": round(mean, 6), "low": round(float(low), 6), "high": round(float(high), 6)}
-
-    def overall(values: NDArray[np.float64]) -> dict[str, float]:
+    def overall(values: NDArray[np.float64]) -> dict[str, float | None]:
         found = list(by_task(values).values())
-        return interval(float(np.mean([mean for mean, _ in found])), np.mean([resampled for _, resampled in found], 0))
+        failed = int(np.isnan(values).sum())
+        means = np.array([mean for mean, _ in found])
+        told = _interval(float(_mean(means)), _mean(np.stack([resampled for _, resampled in found]), 0))
+        return told | ({"failed": failed} if failed else {})
 
-    strict = by_task(evaluated.scores["strict"])
-    counts = {task: tasks.count(task) for task in names}
-    return {
-        "strict_accuracy": {
+    counts = {task: tasks.count(task) for task in names if task}
+    rewards = {name: values for name, values in evaluated.scores.items() if name not in ("strict", "quality")}
+    shapes: dict[str, Any] = {}
+    if "strict" in evaluated.scores:
+        strict = by_task(evaluated.scores["strict"])
+        shapes["strict_accuracy"] = {
             "overall": overall(evaluated.scores["strict"]),
-            "tasks": {task: interval(*strict[task]) | {"count": counts[task]} for task in names},
-        },
-        "rewards": {
-            name: overall(values) for name, values in evaluated.scores.items() if name not in ("strict", "quality")
-        },
-        "quality": overall(evaluated.scores["quality"]),
+            "tasks": {task: _interval(*strict[task]) | {"count": count} for task, count in counts.items()},
+        }
+        shapes["quality"] = overall(evaluated.scores["quality"])
+    elif counts:
+        means = {name: by_task(values) for name, values in rewards.items()}
+        shapes["tasks"] = {
+            task: {"count": count, "rewards": {name: _interval(*found[task]) for name, found in means.items()}}
+            for task, count in counts.items()
+        }
+    return {
+        **shapes,
+        "rewards": {name: overall(values) for name, values in rewards.items()},
+        "held_out": list(held_out),
         "num_prompts": len(np.unique(prompt_of)),
         "seeds": sorted({item.seed for item in evaluated.items}),
         "step": step,
@@ -163,30 +204,41 @@ def report(evaluated: Evaluated, step: int) -> dict[str, Any]:
 
 
 def _words(found: dict[str, Any]) -> str:
-    def line(name: str, value: dict[str, float]) -> str:
-        return f"{name:<22}{value['mean']:.4f}   [{value['low']:.4f}, {value['high']:.4f}]"
+    def line(name: str, value: dict[str, Any]) -> str:
+        failed = f"   {value['failed']} could not be judged" if "failed" in value else ""
+        if value["mean"] is None:
+            return f"{name:<22}{failed.strip()}"
+        return f"{name:<22}{value['mean']:.4f}   [{value['low']:.4f}, {value['high']:.4f}]{failed}"
 
-    strict = found["strict_accuracy"]
-    rows = [line("strict accuracy", strict["overall"])]
-    rows += [line(f"  {task}", value) for task, value in strict["tasks"].items()]
-    rows += [line(f"reward {name}", value) for name, value in found["rewards"].items()]
-    return "\n".join([*rows, line("held-out quality", found["quality"])])
+    rows = []
+    if strict := found.get("strict_accuracy"):
+        rows += [line("strict accuracy", strict["overall"])]
+        rows += [line(f"  {task}", value) for task, value in strict["tasks"].items()]
+    for name, value in found["rewards"].items():
+        rows += [line(f"reward {name}", value)]
+        rows += [line(f"  {task}", one["rewards"][name]) for task, one in found.get("tasks", {}).items()]
+    return "\n".join([*rows, *([line("held-out quality", found["quality"])] if strict else [])])
 
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
-        prog="espalier evaluate", description="Strict accuracy, rewards and held-out quality, with 95 % intervals."
+        prog="espalier evaluate",
+        description="Rewards, for shapes-test also strict accuracy and quality, with 95 % intervals.",
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--checkpoint", type=Path, metavar="DIR", help="a checkpoint-<step> folder, or a run folder")
     which.add_argument("--base", metavar="NAME", help="a base model without training: shapes, a folder, or a hub id")
-    parser.add_argument("--prompts", default="shapes-test", help="the held-out list")
+    parser.add_argument("--prompts", default="shapes-test", help="shapes-test, or a file of prompts")
     parser.add_argument("--seed", type=int, action="append", metavar="S", help="noise seed; repeat for several")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override a setting")
     parser.add_argument("--weights", choices=["current", "ema"], help="default: ema where the run kept one")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     options = parser.parse_args(argv)
-    overrides = [f"evaluation.prompts={options.prompts}", f"evaluation.seeds={options.seed or [0]}", *options.set]
+    overrides = [
+        f"evaluation.prompts={json.dumps(options.prompts)}",
+        f"evaluation.seeds={options.seed or [0]}",
+        *options.set,
+    ]
     try:
         found = _evaluate_command(options, overrides)
     except ValueError as error:
@@ -214,7 +266,7 @@ def _evaluate_command(options: argparse.Namespace, overrides: list[str]) -> dict
         step = checkpoint.load_weights(folder, policy, prefer_ema=options.weights != "current")
     evaluated = evaluate(policy, config, on_progress=_print_progress)
     assert evaluated is not None
-    return report(evaluated, step)
+    return report(evaluated, step, config.evaluation.held_out)
 
 
 def _print_progress(done: int, total: int) -> None:

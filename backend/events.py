@@ -87,7 +87,8 @@ class TreeDrawn(Event):
     """The tree of one prompt at one step; drawn again, larger, while the rollout samples (level < T, no credit yet).
 
     sigmas [T+1], rates [T], parents/advantages/logps/keep: one list a level 1..T, values: one list a level 0..T,
-    rewards and parts: one number a leaf, all of the drawn prompt only. logps is None on deterministic steps.
+    rewards and parts: one number a leaf, all of the drawn prompt only. logps is None on deterministic steps;
+    rewards, parts and values are where nothing could be judged.
     """
 
     kind: Literal["tree_drawn"] = "tree_drawn"
@@ -99,11 +100,11 @@ class TreeDrawn(Event):
     rates: list[float]
     parents: list[list[int]]
     logps: list[list[float | None]]
-    values: list[list[float]] = []
+    values: list[list[float | None]] = []
     advantages: list[list[float]] = []
     keep: list[list[bool]] = []
-    rewards: list[float] = []
-    parts: dict[str, list[float]] = {}
+    rewards: list[float | None] = []
+    parts: dict[str, list[float | None]] = {}
     sprite: Sprite | None = None
 
 

@@ -31,17 +31,20 @@ class PromptHistory:
         """Remember rewards [P, G], and standardise each by what its prompt has seen, these included: float64 [P, G].
 
         A prompt with fewer than min_count rewards is compared with all of this step instead. Stds are biased, plus
-        1e-6 (released DDPO). A prompt that stands in the list twice is one prompt.
+        1e-6 (released DDPO). A prompt that stands in the list twice is one prompt. Rewards of NaN, of samples that
+        could not be judged, are not remembered and become 0.
         """
         rewards = rewards.double()
-        for prompt, row in zip(prompts, rewards.tolist(), strict=True):
-            self.extend(prompt, row)
+        for prompt, row in zip(prompts, rewards, strict=True):
+            self.extend(prompt, row[~row.isnan()].tolist())
         rows = []
         for prompt, row in zip(prompts, rewards, strict=True):
             seen = torch.tensor(list(self.rewards[prompt]), dtype=torch.float64)
-            known = seen if len(seen) >= min_count else rewards
+            known = seen if len(seen) >= min_count else rewards[~rewards.isnan()]
+            if not len(known):
+                known = torch.zeros(1, dtype=torch.float64)
             rows.append((row - known.mean().to(row)) / (known.std(correction=0).to(row) + EPS))
-        return torch.stack(rows)
+        return torch.stack(rows).masked_fill(rewards.isnan(), 0.0)
 
     def state_dict(self) -> dict[str, Any]:
         return {"rewards": [(prompt, list(rewards)) for prompt, rewards in self.rewards.items()]}

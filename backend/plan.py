@@ -104,7 +104,6 @@ def describe(config: RunConfig) -> PlanReport:
         )
         for i in range(plan.num_steps)
     ]
-    guided = 2 if config.model.guidance > 1 else 1
     return PlanReport(
         method=config.method.name,
         num_steps=plan.num_steps,
@@ -119,7 +118,7 @@ def describe(config: RunConfig) -> PlanReport:
         nfe_theta=cost.trained / plan.num_leaves,
         prompts_per_step=num_prompts,
         samples_per_step=num_prompts * plan.num_leaves,
-        forwards_per_step=guided * num_prompts * forwards,
+        forwards_per_step=config.model.passes() * num_prompts * forwards,
         optimizer_steps=cost.updates,
         total_steps=config.steps,
         total_samples=config.steps * num_prompts * plan.num_leaves,

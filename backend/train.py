@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from backend import checkpoint, judged_groups, media
+from backend import advantages, checkpoint, judged_groups, media
 from backend.config import RunConfig, dump, load
 from backend.device import pick
 from backend.evaluate import Evaluated, Item, evaluate, generate, generator, items_of, report, score
@@ -36,11 +36,14 @@ from backend.events import (
 )
 from backend.facts import environment
 from backend.groups import Groups
+from backend.headline import headline
 from backend.models.weights import Ema, Old
 from backend.preferences import judged_folder
+from backend.prompts import check
+from backend.rewards import judging
 from backend.rollout import sample
 from backend.tree_record import TreeRecorder
-from backend.types import Credit, Rollout
+from backend.types import Credit, MetadataReward, Rollout
 
 Emit = Callable[[Event], None]
 NOISE, WATCHED_SEED = 0, 7
@@ -112,6 +115,10 @@ class Trainer:
         """Network evaluations of the step's rollout; stored groups need none."""
         return 0 if self.stored else self.config.method.plan(step, self.sigmas).forwards_per_prompt
 
+    def prompt_facts(self) -> dict[str, str]:
+        """What is recorded of a list of prompts; raises ValueError where it cannot be trained on."""
+        return {} if self.stored else check.facts(self.config.prompts, self.config.evaluation.prompts)
+
     def averaged(self) -> Any:
         """A context in which the policy computes with the weights that are evaluated."""
         return nullcontext() if self.ema is None else self.ema.in_place()
@@ -119,7 +126,8 @@ class Trainer:
     def roll_out(self, step: int, clock: Clock, recorder: TreeRecorder | None = None) -> Rollout:
         """Sample the step's groups and score them: rewards [P, G]."""
         config = self.config
-        texts = config.prompts.batch(config.seed, step)
+        prompts = config.prompts.batch(config.seed, step)
+        texts = [one.text for one in prompts]
         generators = [generator(config.seed, step, index, NOISE) for index in range(len(texts))]
         plan = config.method.plan(step, self.sigmas)
         with clock("rollout"):
@@ -130,12 +138,11 @@ class Trainer:
         _require_finite(leaves, "latents", f"rollout of step {step}")
         with clock("reward"):
             repeated = [text for text in texts for _ in range(plan.num_leaves)]
-            parts: dict[str, Tensor] = {
-                one.name: one.score(frames, repeated).view(len(texts), -1) for one in config.rewards
-            }
+            metadata = [one.metadata for one in prompts for _ in range(plan.num_leaves)]
+            verdicts = judging.score(config.rewards, frames, repeated, metadata)
+            parts = {name: part.view(len(texts), -1) for name, part in verdicts.parts.items()}
             weights: dict[str, float] = {one.name: one.weight for one in config.rewards}
-            total = torch.stack([weights[name] * part for name, part in parts.items()]).sum(0)
-        _require_finite(total, "rewards", f"rollout of step {step}")
+            total = _total(parts, weights, verdicts.reasons)
         judged = replace(rollout, rewards=total, parts=parts, part_weights=weights)
         return replace(judged, judge=self.judge, memory=self.memory)
 
@@ -147,8 +154,13 @@ class Trainer:
         return replace(rollout, judge=self.judge, memory=self.memory)
 
     def judge(self, frames: Tensor, prompts: Sequence[str]) -> Tensor:
-        """The weighted sum of the rewards [N] of frames [N, F, C, H, W]."""
-        return torch.stack([one.weight * one.score(frames, prompts) for one in self.config.rewards]).sum(0)
+        """The weighted sum of the rewards [N] of frames [N, F, C, H, W], for methods that train on its gradient.
+
+        No reward that needs metadata has one.
+        """
+        plain = [one for one in self.config.rewards if not isinstance(one, MetadataReward)]
+        assert len(plain) == len(self.config.rewards)
+        return torch.stack([one.weight * one.score(frames, prompts) for one in plain]).sum(0)
 
     def update(self, rollout: Rollout, credit: Credit, step: int, clock: Clock) -> dict[str, float]:
         """All optimizer steps of one rollout; the mean of their metrics."""
@@ -230,7 +242,7 @@ class Trainer:
             evaluated = evaluate(self.policy, self.config, progress, self.stop)
         if evaluated is None:
             return False
-        found = report(evaluated, step)
+        found = report(evaluated, step, self.config.evaluation.held_out)
         self.emit(EvaluationDone(step=step, report=found))
         shown = _spread(evaluated, self.config.evaluation.shown)
         self._save_samples(step, "test", evaluated.items, evaluated.frames, evaluated.scores, shown)
@@ -254,9 +266,12 @@ class Trainer:
                 prompt_index=items[i].prompt_index,
                 prompt=items[i].prompt,
                 seed=items[i].seed,
-                task=items[i].task,
+                task=items[i].task or None,
                 media=media.save_image(self.run_dir, frames[i, 0]),
-                scores={name: round(float(values[i]), 6) for name, values in scores.items()},
+                scores={
+                    name: round(float(values[i]), 6) if math.isfinite(values[i]) else None
+                    for name, values in scores.items()
+                },
             )
             for i in shown
         ]
@@ -275,6 +290,15 @@ def _require_finite(values: Tensor, what: str, where: str) -> None:
         raise NonFinite(f"{what} became NaN or infinite in the {where}")
 
 
+def _total(parts: dict[str, Tensor], weights: dict[str, float], reasons: dict[str, str]) -> Tensor:
+    """The weighted sum [P, G]. Raises RewardFailed, with the reasons, when no sample of the step was judged."""
+    try:
+        return judging.total(parts, weights)
+    except judging.RewardFailed as error:
+        told = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+        raise judging.RewardFailed(f"{error} ({told})" if told else str(error)) from error
+
+
 def _finite_or_none(metrics: dict[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
 
@@ -282,15 +306,16 @@ def _finite_or_none(metrics: dict[str, float]) -> dict[str, float | None]:
 def _group_metrics(rollout: Rollout, credit: Credit) -> dict[str, float]:
     assert rollout.rewards is not None
     rewards = rollout.rewards
-    spread = rewards.std(1, unbiased=False)
+    spread = advantages.moments(rewards, unbiased=False)[1]
     kept = torch.cat([a[k.to(a.device)] for a, k in zip(credit.advantages, credit.keep, strict=True)])
     metrics = {
-        "train/reward_mean": float(rewards.mean()),
-        "train/reward_std": float(spread.mean()),
-        "train/zero_std_ratio": float((spread < 1e-6).double().mean()),
+        "train/reward_mean": float(rewards.nanmean()),
+        "train/reward_std": float(spread.nanmean()),
+        "train/zero_std_ratio": float((~(spread >= 1e-6)).double().mean()),
         "train/advantage_abs_mean": float(kept.abs().mean()),
     }
-    return metrics | {f"train/reward_{name}": float(part.mean()) for name, part in rollout.parts.items()}
+    means = {f"train/reward_{name}": float(part.nanmean()) for name, part in rollout.parts.items()}
+    return metrics | means | judging.failures(rollout.parts)
 
 
 def _spread(evaluated: Evaluated, number: int) -> list[int]:
@@ -321,6 +346,13 @@ class StopRequest:
         return self._asked.is_set()
 
 
+def _texts(config: RunConfig) -> Iterator[str]:
+    """Every prompt that a run samples or evaluates."""
+    yield from (item.prompt for item in items_of(config))
+    for step in range(config.steps if config.groups is None else 0):
+        yield from (prompt.text for prompt in config.prompts.batch(config.seed, step))
+
+
 def train(
     config: RunConfig, run_dir: Path, emit: Emit, stop: Callable[[], bool], resume: bool, seconds: float = math.inf
 ) -> str:
@@ -328,6 +360,8 @@ def train(
     last = 0
     try:
         policy = config.model.load(pick(), config.seed)
+        if config.model.release_text_encoders:
+            policy.encode_ahead(_texts(config))
         trainer = Trainer(config, run_dir, policy, emit, stop, seconds)
         newest = checkpoint.latest(run_dir) if resume else None
         start = checkpoint.resume(newest, policy, trainer.optimizer, trainer.ema, trainer.memory) if newest else 0
@@ -336,7 +370,7 @@ def train(
             RunStarted(
                 start_step=start,
                 total_steps=config.steps,
-                facts=environment(policy.device),
+                facts=environment(policy.device) | trainer.prompt_facts(),
                 trained_parameters=trained,
                 total_parameters=sum(value.numel() for value in policy.module.parameters()),
                 forwards_per_prompt=trainer.forwards_per_prompt(start),
@@ -379,11 +413,8 @@ class _Bar:
             self._bar.set_postfix(reward=f"{event.metrics['train/reward_mean'] or 0:.3f}")
             self._bar.update(event.step - self._bar.n)
         elif isinstance(event, EvaluationDone):
-            overall = event.report["strict_accuracy"]["overall"]
-            self._bar.write(
-                f"step {event.step}: strict accuracy "
-                f"{overall['mean']:.4f} [{overall['low']:.4f}, {overall['high']:.4f}]"
-            )
+            for name, value in headline(event.report).items():
+                self._bar.write(f"step {event.step}: {name} {value}")
         elif isinstance(event, RunEnded):
             self._bar.close()
 

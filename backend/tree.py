@@ -43,22 +43,26 @@ def fuse(
     value, the log-sum-exp of the paths below it: a softmax over a node's children alone would be another estimator.
 
     logps are T x [P, W_{t+1}], averaged over latent dimensions; reduction "sum" multiplies them by latent_dims. A
-    deterministic step (all NaN) has no density and adds nothing to a path.
+    deterministic step (all NaN) has no density and adds nothing to a path. A leaf with a reward of NaN could not be
+    judged: it counts nowhere, and a node without other leaves has the value NaN.
     """
     scale = beta * (latent_dims if reduction == "sum" else 1)
-    value, mass = rewards.double(), torch.zeros_like(rewards, dtype=torch.float64)
-    values = [value]
+    values = [rewards.double()]
+    value = values[0].nan_to_num(0.0)
+    mass = torch.zeros_like(value).masked_fill(rewards.isnan(), -torch.inf)
     for step in reversed(range(len(parents))):
         logp = logps[step].to(mass)
         weight = mass if scale == 0 or logp.isnan().all() else mass + scale * logp
         index = parents[step].to(value.device).expand_as(weight)
         empty = weight.new_full((len(value), int(parents[step].max()) + 1), -torch.inf)
         peak = empty.scatter_reduce(1, index, weight, "amax")
+        peak = peak.masked_fill(peak == -torch.inf, 0.0)
         share = torch.exp(weight - peak.gather(1, index))
         total = torch.zeros_like(peak).scatter_add(1, index, share)
-        value = torch.zeros_like(peak).scatter_add(1, index, share * value) / total
+        known = torch.zeros_like(peak).scatter_add(1, index, share * value) / total
         mass = peak + total.log()
-        values.append(value)
+        values.append(known)
+        value = known.masked_fill(total == 0, 0.0)
     return tuple(reversed(values))
 
 
@@ -83,12 +87,13 @@ def trainable(plan: Plan, num_prompts: int) -> tuple[Tensor, ...]:
 def parent_top1(parents: Sequence[Tensor], values: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """Width pruning: below the last split, only the chain of each parent's better child (the first, when equal).
 
+    A child that could not be judged (NaN) is worse than any other.
     The edges of the last split itself are all kept, which gives the 138 edges of the paper's 8.625 a leaf.
     """
     split = _last_split(parents)
     if split is None:
         return _keep_all(parents, values)
-    value = values[split + 1]
+    value = values[split + 1].nan_to_num(-torch.inf)
     index = parents[split].to(value.device).expand_as(value)
     best = torch.full_like(values[split], -torch.inf).scatter_reduce(1, index, value, "amax")
     order = torch.arange(value.shape[1], device=value.device).expand_as(value)
@@ -99,11 +104,16 @@ def parent_top1(parents: Sequence[Tensor], values: Sequence[Tensor]) -> tuple[Te
 
 
 def extreme(parents: Sequence[Tensor], values: Sequence[Tensor], count: int) -> tuple[Tensor, ...]:
-    """Width pruning: below the last split, only the chains of the `count` best and the `count` worst leaves."""
+    """Width pruning: below the last split, only the chains of the `count` best and the `count` worst leaves.
+
+    Those that could not be judged (NaN) rank in the middle, where they are pruned first.
+    """
     split = _last_split(parents)
     if split is None:
         return _keep_all(parents, values)
-    rank = values[split + 1].argsort(dim=1, stable=True).argsort(dim=1)
+    value = values[split + 1]
+    value = torch.where(value.isnan(), value.nanmean(1, keepdim=True), value)
+    rank = value.argsort(dim=1, stable=True).argsort(dim=1)
     return _keep_chains(parents, values, split, (rank < count) | (rank >= rank.shape[1] - count))
 
 

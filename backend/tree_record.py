@@ -19,7 +19,7 @@ def _rounded(values: Tensor, digits: int = 6) -> list[float]:
     return [round(float(value), digits) for value in values]
 
 
-def _logps(values: Tensor) -> list[float | None]:
+def _known(values: Tensor) -> list[float | None]:
     return [round(float(value), 6) if math.isfinite(value) else None for value in values]
 
 
@@ -63,12 +63,12 @@ class TreeRecorder:
         self._emit(
             grown.model_copy(
                 update={
-                    "logps": [_logps(level[p]) for level in rollout.logps],
-                    "values": [_rounded(level[p]) for level in credit.values],
+                    "logps": [_known(level[p]) for level in rollout.logps],
+                    "values": [_known(level[p]) for level in credit.values],
                     "advantages": [_rounded(level[p]) for level in credit.advantages],
                     "keep": [[bool(kept) for kept in level[p]] for level in credit.keep],
-                    "rewards": _rounded(rollout.rewards[p]),
-                    "parts": {name: _rounded(part[p]) for name, part in rollout.parts.items()},
+                    "rewards": _known(rollout.rewards[p]),
+                    "parts": {name: _known(part[p]) for name, part in rollout.parts.items()},
                 }
             )
         )

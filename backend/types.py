@@ -10,9 +10,9 @@ Shape legend
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -129,12 +129,40 @@ class Policy(Protocol):
 class Reward(Protocol):
     """differentiable: whether score carries gradients back to the frames."""
 
-    name: str
-    weight: float
     differentiable: ClassVar[bool]
 
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def weight(self) -> float: ...
+
     def score(self, frames: Tensor, prompts: Sequence[str]) -> Tensor:
-        """frames [N, F, C, H, W] in 0..1 and N prompts -> float64 [N], larger is better."""
+        """frames [N, F, C, H, W] in 0..1 and N prompts -> float64 [N], larger is better; NaN where it cannot judge.
+
+        Raises RewardFailed (backend.rewards.judging) when it can judge none of them.
+        """
+        ...
+
+
+@runtime_checkable
+class MetadataReward(Protocol):
+    """A reward that needs what the source of a prompt says of it, such as GenEval's `include` or a text to render.
+
+    needs_metadata  declared by these rewards and by no others: it tells them apart
+    """
+
+    differentiable: ClassVar[bool]
+    needs_metadata: ClassVar[Literal[True]]
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def weight(self) -> float: ...
+
+    def score(self, frames: Tensor, prompts: Sequence[str], metadata: Sequence[Mapping[str, Any]]) -> Tensor:
+        """As Reward.score, with a mapping for each of the N prompts, empty where its source says nothing."""
         ...
 
 
@@ -153,7 +181,8 @@ class Rollout:
     prompts  P texts;  cond  their conditioning
     states   T+1 tensors [P, W_t, D...] (only the last when plan.keep is "last")
     logps    T tensors [P, W_{t+1}], mean over latent dimensions, detached; NaN on deterministic steps
-    rewards  [P, G] float64, the weighted sum;  parts  each reward alone, raw, [P, G];  part_weights  its weight
+    rewards  [P, G] float64, the weighted sum;  parts  each reward alone, raw, [P, G];  part_weights  its weight.
+             NaN marks a sample that could not be judged, which gets no advantage
     judge    frames [N, F, C, H, W] and N prompts -> the weighted sum [N], with gradients where all rewards have them
     memory   what the method keeps between steps
     """

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from db import checkpoints, evaluations, metrics, runs, samples, trees
 from db.session import reading
-from frontend_components.drafts import problems_of
+from frontend_components.drafts import Problem, problems_of, prompts_of
 
 router = APIRouter(prefix="/api/v1")
 PERSON = "local"
@@ -241,6 +241,13 @@ def launch(body: LaunchIn) -> Launched:
         config = RunConfig.model_validate(body.config)
     except ValidationError as invalid:
         raise HTTPException(422, [problem.model_dump() for problem in problems_of(invalid)]) from invalid
+    try:
+        config.model.check_access()
+    except ValueError as error:
+        problem = Problem(field="model.base", text=str(error).removeprefix("model.base: "))
+        raise HTTPException(422, [problem.model_dump()]) from error
+    if wrong := prompts_of(config)[1]:
+        raise HTTPException(422, [problem.model_dump() for problem in wrong])
     return Launched(id=queue.launch(config, body.preset, PERSON))
 
 

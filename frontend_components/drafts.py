@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from backend.prompts.report import Report, shortened
 from frontend_components.forms import FormField, fields_of
+
+if TYPE_CHECKING:
+    from backend.config import RunConfig
 
 router = APIRouter(prefix="/api/v1")
 DEFAULT = "shapes-branchgrpo"
+SHOWN = 8
 
 
 class Problem(BaseModel):
@@ -45,9 +50,10 @@ class DraftIn(BaseModel):
 
 
 class DraftOut(BaseModel):
-    """config, text, plan and command are there only when there is no problem."""
+    """config, text, plan and command are there only when there is no problem; prompts where they come from a file."""
 
     problems: list[Problem] = []
+    prompts: Report | None = None
     config: dict[str, Any] | None = None
     text: str | None = None
     plan: dict[str, Any] | None = None
@@ -83,12 +89,45 @@ def draft(body: DraftIn) -> DraftOut:
         config = RunConfig.model_validate(data)
     except ValidationError as error:
         return DraftOut(problems=problems_of(error))
+    report, wrong = prompts_of(config)
+    if wrong:
+        return DraftOut(problems=wrong, prompts=report)
     written = config.model_dump(mode="json")
     known = body.preset if body.preset in preset_names() else None
     start = load(preset_path(known)).model_dump(mode="json") if known else None
     return DraftOut(
-        config=written, text=dump(config), plan=asdict(describe(config)), command=command(known, start, written)
+        prompts=report,
+        config=written,
+        text=dump(config),
+        plan=asdict(describe(config)),
+        command=command(known, start, written),
     )
+
+
+def prompts_of(config: RunConfig) -> tuple[Report | None, list[Problem]]:
+    """What the draft's files of prompts hold, and why a run could not use them. They must be there on this machine.
+
+    A dataset of the hub is not loaded here: the run does that.
+    """
+    from backend.prompts import check, sources
+
+    against = config.evaluation.prompts
+    try:
+        sources.held_out(against)
+    except ValueError as error:
+        return None, [Problem(field="evaluation.prompts", text=str(error).removeprefix("evaluation.prompts: "))]
+    if not isinstance(config.prompts, sources.FilePrompts) or config.groups is not None:
+        return None, []
+    try:
+        found = config.prompts.read()
+    except ValueError as error:
+        return None, [Problem(field="prompts.path", text=str(error).removeprefix("prompts.path: "))]
+    report = shortened(check.check(found, config.prompts.path, against), SHOWN)
+    try:
+        sources.usable(found, config.prompts.path)
+    except ValueError as error:
+        return report, [Problem(field="prompts.path", text=str(error).removeprefix("prompts: "))]
+    return report, []
 
 
 def problems_of(error: ValidationError) -> list[Problem]:

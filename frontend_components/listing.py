@@ -7,6 +7,7 @@ import json
 
 from pydantic import TypeAdapter
 
+from backend.headline import headline
 from db.session import migrate
 from frontend_components import api
 
@@ -54,6 +55,6 @@ def show_run(argv: list[str]) -> int:
     print(f"  method     {run.method} on {run.model}, preset {run.preset or 'none'}")
     print(f"  step       {run.step or 0} of {run.total_steps or '?'}, attempt {run.attempt}")
     for one in evaluations:
-        strict = one.report["strict_accuracy"]["overall"]
-        print(f"  strict     {strict['mean']:.3f} [{strict['low']:.3f}, {strict['high']:.3f}] at step {one.step}")
+        for name, value in headline(one.report).items():
+            print(f"  held out   {name} {value} at step {one.step}")
     return 0

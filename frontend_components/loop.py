@@ -38,7 +38,7 @@ ENDED = ("done", "failed", "stopped", "lost")
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything. steps: of each run; shown: held-out samples that can be judged."""
+    """How much of everything. steps: of the first run; shown: held-out samples of each model that are judged."""
 
     steps: int = 80
     shown: int = 150
@@ -145,7 +145,7 @@ def judge(site: Site, token: str, reviewer: Reviewer, rng: np.random.Generator) 
 def _picture(data: bytes) -> NDArray[np.float32]:
     """[1, H, W, 3] in 0..1."""
     with Image.open(io.BytesIO(data)) as image:
-        return np.asarray(image.convert("RGB"), dtype=np.float32)[None] / 255
+        return np.asarray(image.convert("RGB"), dtype=np.float32)[None] / np.float32(255)
 
 
 def loop(data: Path, size: Size) -> list[str]:
@@ -176,12 +176,12 @@ def loop(data: Path, size: Size) -> list[str]:
         file.write_bytes(site.bytes(f"/api/v1/review-sets/{first}/export?format=native"))
         tell(f"3 exported, {file}, {file.stat().st_size / 1000:.0f} kB")
 
-        wish = {"method": size.method, "steps": size.steps, "name": f"{size.method} on votes"}
+        wish = {"method": size.method, "name": f"{size.method} on votes"}
         offline = site.json(f"review-sets/{first}/train", wish)["id"]
-        site.finished(offline)
+        last = site.finished(offline)["total_steps"]
         tell(f"4 trained on the votes, strict accuracy on prompts not judged {_path(site.strict(offline))}")
 
-        compared = {"kind": "comparison", "run": offline, "left": 0, "right": size.steps}
+        compared = {"kind": "comparison", "run": offline, "left": 0, "right": last}
         _, board = review(site, "base and run on votes", compared, size, seed=1)
         tell(f"5 judged again, {_board(board)}")
     return told
@@ -208,7 +208,7 @@ def _board(board: dict[str, Any]) -> str:
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m frontend_components.loop", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="an empty folder for all data")
-    parser.add_argument("--steps", type=int, default=Size.steps, help="of each run (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=Size.steps, help="of the first run (default: %(default)s)")
     parser.add_argument("--shown", type=int, default=Size.shown, help="held-out samples to judge of a model")
     parser.add_argument("--error", type=float, default=Size.error, help="share of choices that are wrong")
     parser.add_argument("--method", choices=("dpo", "dgpo"), default=Size.method)

@@ -28,7 +28,7 @@ class TrainIn(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     method: Literal["dpo", "dgpo"] = "dpo"
-    steps: int = Field(100, ge=1, le=1_000_000)
+    steps: int | None = Field(None, ge=1, le=1_000_000, description="Empty: 2.5 passes over the pairs")
     name: str = Field("from votes", min_length=1, max_length=120, pattern=r"\S")
     evaluate_judged: bool = False
 
@@ -58,10 +58,12 @@ def run_config(archive: Archive, folder: Path, wish: TrainIn) -> RunConfig:
 
     Held-out prompts that were judged are not evaluated, unless that is wished. ValueError where settings do not fit.
     """
-    from backend.votes_config import on_votes
+    from backend.votes_config import on_votes, steps_for
 
-    trained = set() if wish.evaluate_judged else {pair.prompt for pair in decided(archive).pairs}
-    return on_votes(wish.method, folder, wish.steps, wish.name.strip(), _settings_judged(archive), trained)
+    pairs = decided(archive).pairs
+    trained = set() if wish.evaluate_judged else {pair.prompt for pair in pairs}
+    steps = wish.steps or steps_for(len(pairs))
+    return on_votes(wish.method, folder, steps, wish.name.strip(), _settings_judged(archive), trained)
 
 
 def _settings_judged(archive: Archive) -> dict[str, Any]:

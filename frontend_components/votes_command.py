@@ -44,7 +44,7 @@ def _parser() -> argparse.ArgumentParser:
     train = kinds.add_parser("train", help="queue a run that trains on the votes; prints its id")
     train.add_argument("set", help="id of the review set")
     train.add_argument("--method", choices=("dpo", "dgpo"), default="dpo", help="(default: %(default)s)")
-    train.add_argument("--steps", type=int, default=100, help="(default: %(default)s)")
+    train.add_argument("--steps", type=int, help="(default: 2.5 passes over the pairs)")
     train.add_argument("--name", default="from votes", help="of the run (default: %(default)s)")
     train.add_argument("--evaluate-judged", action="store_true", help="evaluate prompts that are trained on, too")
     train.add_argument("--config", type=Path, metavar="FILE", help="write the run's YAML instead of queueing it")
@@ -105,4 +105,3 @@ def _fit(options: argparse.Namespace) -> int:
         f"[{accuracy.low:.1%}, {accuracy.high:.1%}] of pairs of held-out prompts ({found.pairs} pairs; chance is 50 %)"
     )
     return 0
-

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import sys
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -114,6 +115,11 @@ def main(argv: list[str]) -> int:
     preset = str(arguments.config) if str(arguments.config) in preset_names() else None
     migrate()
     config = load(preset_path(preset) if preset else arguments.config, arguments.set)
+    try:
+        config.model.check_access()
+    except ValueError as error:
+        print(f"espalier launch: {error}", file=sys.stderr)
+        return 2
     print(launch(config, preset, arguments.who))
     return 0
 

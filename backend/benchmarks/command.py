@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from backend.benchmarks import learning, methods, step
+from backend.benchmarks import learning, methods, step, votes_training
 from backend.config import load, preset_path
 
 LEARNING = Path("docs/results") / learning.FILE
@@ -27,6 +27,7 @@ def _parser() -> argparse.ArgumentParser:
         kind.add_argument("config", type=Path, nargs="?", default=preset_path("shapes-branchgrpo"))
         kind.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override a setting")
     methods.add_options(kinds.add_parser("methods", help="all methods on one base and budget, against the papers"))
+    votes_training.add_options(kinds.add_parser("votes-training", help="what simulated votes on Shapes are worth"))
     return parser
 
 
@@ -42,6 +43,8 @@ def main(argv: list[str]) -> int:
             if options.record:
                 LEARNING.parent.mkdir(parents=True, exist_ok=True)
                 LEARNING.write_text(found, encoding="utf-8")
+        elif options.what == "votes-training":
+            print(votes_training.run(options))
         else:
             print(f"written: {methods.run(options)}")
     except KeyboardInterrupt:

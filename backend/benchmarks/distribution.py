@@ -74,7 +74,7 @@ def measure(config: RunConfig, profile: Profile) -> Distribution:
         sampler, tree = Sampler(config, extractor), config.method.plan(0, config.grid())
         group = tree.num_leaves
         number = -(-profile.num_samples // group)
-        prompts = [text for step in range(number) for text in config.prompts.batch(config.seed, step)][:number]
+        prompts = [one.text for step in range(number) for one in config.prompts.batch(config.seed, step)][:number]
         repeated = [text for text in prompts for _ in range(group)]
         flat = chains(tree, group)
         sets = {

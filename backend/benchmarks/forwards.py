@@ -32,8 +32,7 @@ class CountedPolicy:
     def velocity(
         self, x: Tensor, sigma: Tensor, cond: Any, weights: Weights = "current", guidance: float | None = None
     ) -> Tensor:
-        used = self.inner.settings.guidance if guidance is None else guidance
-        rows = len(x) * (2 if used > 1 else 1)
+        rows = len(x) * self.inner.settings.passes(guidance)
         if torch.is_grad_enabled():
             self.trained += rows
         else:

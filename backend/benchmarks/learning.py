@@ -61,26 +61,44 @@ def _interval(value: dict[str, float]) -> str:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """Markdown: one row a seed, then strict accuracy by task."""
-    rows = [
-        "| seed | strict before | strict after | gain | quality before | quality after | steps | seconds |",
-        "|---|---|---|---|---|---|---|---|",
-    ]
+    """Markdown: one row a seed, then strict accuracy by task. Prompts without one have their first reward instead."""
+    strict = "strict_accuracy" in outcomes[0].before
+    name = "strict" if strict else next(iter(outcomes[0].before["rewards"]))
+    quality = ["quality before", "quality after"] if strict else []
+    head = ["seed", f"{name} before", f"{name} after", "gain", *quality, "steps", "seconds"]
+    rows = [_row(head), "|---" * len(head) + "|"]
     for one in outcomes:
-        before, after = one.before["strict_accuracy"]["overall"], one.after["strict_accuracy"]["overall"]
+        before, after = (_overall(report, name) for report in (one.before, one.after))
         rows.append(
-            f"| {one.seed} | {_interval(before)} | {_interval(after)} | {after['mean'] - before['mean']:+.3f} "
-            f"| {one.before['quality']['mean']:.3f} | {one.after['quality']['mean']:.3f} "
-            f"| {one.steps} | {one.seconds:.0f} |"
-        )
-    tasks = list(outcomes[0].before["strict_accuracy"]["tasks"])
-    rows += ["", "| task | before | " + " | ".join(f"after, seed {one.seed}" for one in outcomes) + " |"]
-    rows.append("|---" * (len(outcomes) + 2) + "|")
-    for task in tasks:
-        reports = [outcomes[0].before, *(one.after for one in outcomes)]
-        means = [f"{report['strict_accuracy']['tasks'][task]['mean']:.3f}" for report in reports]
-        rows.append(f"| {task} | {' | '.join(means)} |")
+            _row([
+                str(one.seed), _interval(before), _interval(after), f"{after['mean'] - before['mean']:+.3f}",
+                *(f"{report['quality']['mean']:.3f}" for report in (one.before, one.after) if strict),
+                str(one.steps), f"{one.seconds:.0f}",
+            ])
+        )  # fmt: skip
+    reports = [outcomes[0].before, *(one.after for one in outcomes)]
+    tables = [_by_task(report, name) for report in reports]
+    if tables[0]:
+        rows += ["", _row(["task", "before", *(f"after, seed {one.seed}" for one in outcomes)])]
+        rows.append("|---" * (len(outcomes) + 2) + "|")
+        rows += [_row([task, *(f"{table[task]['mean']:.3f}" for table in tables)]) for task in tables[0]]
     return "\n".join(rows)
+
+
+def _row(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _overall(report: dict[str, Any], name: str) -> dict[str, float]:
+    found: dict[str, float] = report["strict_accuracy"]["overall"] if name == "strict" else report["rewards"][name]
+    return found
+
+
+def _by_task(report: dict[str, Any], name: str) -> dict[str, dict[str, float]]:
+    if name == "strict":
+        strict: dict[str, dict[str, float]] = report["strict_accuracy"]["tasks"]
+        return strict
+    return {task: one["rewards"][name] for task, one in report.get("tasks", {}).items()}
 
 
 def measure(config: Path, seeds: list[int], folder: Path, overrides: list[str]) -> str:

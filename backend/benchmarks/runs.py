@@ -23,6 +23,7 @@ from backend.config import dump
 from backend.events import EvaluationDone, RunEnded, RunStarted, StepDone
 
 AT_ONCE = 2
+SEARCH_POINTS = 2
 FAILED = 1  # exit code of a training run that recorded its failure
 FORWARDS_A_SECOND = 800  # of the Shapes model on one thread; one with gradient takes about three times as long
 EVALUATION_SEEDS = ("--seed", "1", "--seed", "2")
@@ -90,7 +91,8 @@ def run(job: Job, forwards: Forwards, profile: Profile, stopping: Event) -> Trai
         folder = Path(name)
         config = folder / "config.yaml"
         config.write_text(dump(job.config), encoding="utf-8")
-        every = evaluate_every(forwards, job.seconds, profile.points)
+        # a search is judged by its end alone, and evaluations cost it as much time again as training
+        every = evaluate_every(forwards, job.seconds, SEARCH_POINTS if job.part == "search" else profile.points)
         settings = ["--set", f"evaluation.every={every}", "--set", f"evaluation.limit={profile.subset}"]
         if job.stored_groups:
             stored = folder / STORED
@@ -164,7 +166,7 @@ def _point(event: EvaluationDone, clock: float) -> Point:
         seconds=round(clock, 2),
         strict=report["strict_accuracy"]["overall"]["mean"],
         quality=report["quality"]["mean"],
-        reward=sum(one["mean"] for one in report["rewards"].values()),
+        reward=sum(one["mean"] for name, one in report["rewards"].items() if name not in report.get("held_out", [])),
     )
 
 

@@ -75,10 +75,14 @@ class DPO(ForwardProcess):
         return loss, columns
 
     def _advantages(self, rollout: Rollout) -> Tensor:
-        """1 at the best, -1 at the worst sample of a group (the first of equals), else 0; all 0 where all are equal."""
+        """1 at the best, -1 at the worst sample of a group (the first of equals), else 0; all 0 where all are equal.
+
+        Samples that could not be judged (NaN) are neither.
+        """
         assert rollout.rewards is not None
         rewards = rollout.rewards.double()
-        best, worst = rewards.argmax(1, keepdim=True), rewards.argmin(1, keepdim=True)
+        best = rewards.nan_to_num(-torch.inf).argmax(1, keepdim=True)
+        worst = rewards.nan_to_num(torch.inf).argmin(1, keepdim=True)
         one = (rewards.gather(1, best) - rewards.gather(1, worst) > FLOOR).to(rewards)
         return torch.zeros_like(rewards).scatter_add(1, best, one).scatter_add(1, worst, -one)
 

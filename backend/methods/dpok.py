@@ -63,7 +63,8 @@ class DPOK(DDIMChains):
         expected = [torch.zeros_like(value) for value in values[:-1]]
         if isinstance(rollout.memory, Critic):
             expected = [self._expect(rollout.memory, rollout, level).to(values[0]) for level in range(plan.num_steps)]
-        advantages = tuple(self.reward_weight * (values[-1] - value) for value in expected)
+        failed = values[-1].isnan()
+        advantages = tuple((self.reward_weight * (values[-1] - value)).masked_fill(failed, 0.0) for value in expected)
         return Credit(advantages, every_noisy_step(plan, len(rewards)), (*expected, values[-1]))
 
     def losses(self, policy: Policy, rollout: Rollout, credit: Credit, step: int) -> Iterator[Loss]:
@@ -85,9 +86,10 @@ class DPOK(DDIMChains):
         words = hashed_words(rollout.prompts).repeat_interleave(group_size, dim=0).repeat(len(levels), 1)
         sigma = rollout.plan.sigmas[levels].repeat_interleave(rollout.rewards.numel())
         rewards = rollout.rewards.flatten().repeat(len(levels))
+        known = (~rewards.isnan()).nonzero().flatten().cpu()
         errors = []
         for _ in range(self.value_updates):
-            rows = torch.randperm(len(x), generator=generator)[: self.value_batch]
+            rows = known[torch.randperm(len(known), generator=generator)[: self.value_batch]]
             errors.append(critic.fit(x[rows.to(x.device)], sigma[rows], words[rows], rewards[rows.to(rewards.device)]))
         return sum(errors) / len(errors)
 

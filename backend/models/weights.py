@@ -26,6 +26,9 @@ class Lora(Settings):
     init: Literal["gaussian", "kaiming"] = Field(
         "gaussian", description="Distribution of A; B starts at zero (Flow-GRPO gaussian)"
     )
+    targets: str | None = Field(
+        None, min_length=1, description="Ends of the names of layers that get adapters, by commas; empty = the family's"
+    )
 
 
 class Full(Settings):
@@ -66,18 +69,24 @@ class LoraModule:
         from peft import LoraConfig
 
         module.requires_grad_(False)
+        if settings.targets is not None:
+            targets = [name.strip() for name in settings.targets.split(",")]
         state = torch.get_rng_state()
         torch.manual_seed(seed)
-        module.add_adapter(
-            LoraConfig(
-                r=settings.rank,
-                lora_alpha=settings.alpha,
-                init_lora_weights="gaussian" if settings.init == "gaussian" else True,
-                target_modules=targets,
-            ),
-            adapter_name=ADAPTER,
+        config = LoraConfig(
+            r=settings.rank,
+            lora_alpha=settings.alpha,
+            init_lora_weights="gaussian" if settings.init == "gaussian" else True,
+            target_modules=targets,
         )
-        torch.set_rng_state(state)
+        try:
+            module.add_adapter(config, adapter_name=ADAPTER)
+        except ValueError as error:
+            raise ValueError(f"model.tuning.targets: no adapter fits {', '.join(targets)} ({error})") from error
+        finally:
+            torch.set_rng_state(state)
+        for value in named_trained(module).values():
+            value.data = value.data.float()  # adapters of a 16-bit base would lose small updates
         self.module = module
         self.old: Old | None = None
 

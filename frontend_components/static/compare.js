@@ -3,15 +3,8 @@ import { asked, follow, get, media, page, remember } from "./api.js";
 import { card, el, fill, oneAtATime } from "./dom.js";
 import { evaluationTable } from "./evaluation.js";
 import { number } from "./format.js";
+import { kindsOf, mark, outcome } from "./outcome.js";
 import { Wipe } from "./wipe.js";
-
-const KINDS = [
-  ["", "All"],
-  ["fixed", "Fixed by training"],
-  ["broken", "Broken by training"],
-  ["right", "Right in both"],
-  ["wrong", "Wrong in both"],
-];
 
 export async function mount(element) {
   const runs = await get("runs", { limit: 100 });
@@ -161,12 +154,15 @@ class Compare {
       tasks.map((task) => el("option", { value: task, selected: task === this.task }, task)),
     );
     const ofTask = this.pairs.filter((one) => !this.task || one.task === this.task);
+    const kinds = kindsOf(this.pairs);
+    if (!kinds.some(([kind]) => kind === this.kind)) this.kind = "";
+    const chips = [["", "All"], ...kinds];
     const counts = Object.fromEntries(
-      KINDS.map(([kind]) => [kind, ofTask.filter((one) => !kind || one.kind === kind).length]),
+      chips.map(([kind]) => [kind, ofTask.filter((one) => !kind || one.kind === kind).length]),
     );
     fill(
       this.chips,
-      KINDS.map(([kind, label]) =>
+      chips.map(([kind, label]) =>
         el(
           "button",
           { "aria-pressed": String(kind === this.kind), onclick: () => ((this.kind = kind), this.show()) },
@@ -174,7 +170,7 @@ class Compare {
         ),
       ),
     );
-    fill(this.tally, tally(counts));
+    fill(this.tally, tally(kinds, counts));
     const shown = ofTask.filter((one) => !this.kind || one.kind === this.kind);
     fill(
       this.grid,
@@ -201,18 +197,7 @@ class Compare {
 }
 
 function pair(before, after, from, to) {
-  const [was, is] = [before.scores.strict, after.scores.strict].map((score) =>
-    score === null || score === undefined ? null : score >= 0.5,
-  );
-  const kind = was === null || is === null ? "unscored" : was ? (is ? "right" : "broken") : is ? "fixed" : "wrong";
-  const words = {
-    right: "right in both",
-    broken: "broken by training",
-    fixed: "fixed by training",
-    wrong: "wrong in both",
-    unscored: "not scored",
-  }[kind];
-  return { before, after, from, to, kind, words, prompt: before.prompt, task: before.task };
+  return { before, after, from, to, ...outcome(before.scores, after.scores), prompt: before.prompt, task: before.task };
 }
 
 function side(row, name) {
@@ -220,33 +205,25 @@ function side(row, name) {
     "span.side",
     {},
     el("img", { src: media(row.sha256), alt: "", width: 132, height: 132, loading: "lazy", decoding: "async" }),
-    el("span.row.tight.small", {}, name, badge(row.scores.strict)),
+    el("span.row.tight.small", {}, name, mark(row.scores)),
   );
 }
 
-export function badge(score) {
-  if (score === null || score === undefined) return null;
-  return score >= 0.5 ? el("b.badge.yes", {}, "right") : el("b.badge.no", {}, "wrong");
-}
-
-function tally(counts) {
+function tally(kinds, counts) {
   const all = counts[""] || 1;
-  const part = (kind, label, tint) =>
+  const part = ([kind, label, tint]) =>
     el(
       "div",
       {},
       el("b.num", {}, String(counts[kind])),
-      el("span", {}, label),
+      el("span", {}, label.toLowerCase()),
       el("div.bar", {}, el("i", { style: { width: (100 * counts[kind]) / all + "%", background: `var(--${tint})` } })),
       el("span.quiet.num", {}, number((100 * counts[kind]) / all, 0) + " %"),
     );
   return el(
     "div.tally-rows",
     {},
-    part("fixed", "fixed by training", "good"),
-    part("broken", "broken by training", "bad"),
-    part("right", "right in both", "line-5"),
-    part("wrong", "wrong in both", "edge-strong"),
+    kinds.map(part),
     el("p.quiet.small", {}, "These samples are a part of the held-out prompts; the table counts all of them."),
   );
 }

@@ -2,7 +2,7 @@
 import { get, page } from "./api.js";
 import { Chart } from "./charts.js";
 import { card, el, oneAtATime } from "./dom.js";
-import { linesFigure, ratioFigure, rewardFigure, timeFigure } from "./figures.js";
+import { failedFigure, linesFigure, ratioFigure, rewardFigure, timeFigure } from "./figures.js";
 
 const SMALL = 190;
 const KLS = [
@@ -28,6 +28,7 @@ const SMALL_CHARTS = [
     (c, w) =>
       linesFigure(c, [["train/zero_std_ratio", "share"]], w, { yaxis: { rangemode: "tozero", tickformat: ".0%" } }),
   ],
+  ["Not judged", "samples that a reward could not judge, by reward", (c, w) => failedFigure(c, w)],
   ["Ratio and clipping", "current weights to earlier ones; 1 while they are the same", (c, w) => ratioFigure(c, w)],
   ["KL", "how far the weights have moved", (c, w) => linesFigure(c, KLS, w, { yaxis: { rangemode: "tozero", tickformat: ".1e" } })],
   ["Denoising error", "of the current weights", (c, w) => linesFigure(c, ERRORS, w, { yaxis: { rangemode: "tozero" } })],

@@ -23,7 +23,8 @@ export class TreeDrawing {
     this.levels = nodesOf(tree);
     rankPaths(this.levels);
     this.reach = reach(this.levels);
-    this.digits = Math.max(...tree.rewards) - Math.min(...tree.rewards) < 0.1 ? 3 : 2;
+    const judged = tree.rewards.filter((one) => one !== null);
+    this.digits = Math.max(...judged) - Math.min(...judged) < 0.1 ? 3 : 2;
     this.levels.flat().forEach((node) => (node.cell = null));
     tree.sprite?.nodes.forEach(([level, index], cell) => {
       if (this.levels[level]?.[index]) this.levels[level][index].cell = cell;

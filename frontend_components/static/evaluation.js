@@ -50,7 +50,8 @@ export function evaluationTable(evaluations, against = null) {
 function rowsOf(base, tuned) {
   const interval = (low, high) => el("span.interval", {}, `${low} to ${high}`);
   const share = (v) => (v ? [percent(v.mean), interval(number(100 * v.low, 1), number(100 * v.high, 1))] : "–");
-  const score = (v) => (v ? [number(v.mean), interval(number(v.low), number(v.high))] : "–");
+  const score = (v) =>
+    v ? [number(v.mean), interval(number(v.low), number(v.high)), v.failed ? unjudged(v.failed) : null] : "–";
   const rows = [];
   if (base.strict_accuracy) {
     rows.push({
@@ -73,13 +74,31 @@ function rowsOf(base, tuned) {
   }
   if (base.quality)
     rows.push({ name: "Quality", note: "held out", base: base.quality, tuned: tuned.quality, text: score });
-  for (const [name, value] of Object.entries(base.rewards ?? {}))
-    rows.push({ name, note: "reward", base: value, tuned: tuned.rewards?.[name], text: score });
+  for (const [name, value] of Object.entries(base.rewards ?? {})) {
+    rows.push({
+      name,
+      lead: !base.strict_accuracy && !rows.length,
+      note: (base.held_out ?? []).includes(name) ? "held-out reward" : "reward",
+      base: value,
+      tuned: tuned.rewards?.[name],
+      text: score,
+    });
+    for (const [task, one] of Object.entries(base.tasks ?? {}))
+      rows.push({
+        name: task,
+        note: `${one.count}`,
+        base: one.rewards[name],
+        tuned: tuned.tasks?.[task]?.rewards[name],
+        text: score,
+      });
+  }
   return rows;
 }
 
+const unjudged = (count) => el("span.quiet", { title: "left out of the mean" }, ` ${count} not judged`);
+
 function gain({ base, tuned, points }) {
-  if (!base || !tuned) return el("td.num", {}, "–");
+  if (typeof base?.mean !== "number" || typeof tuned?.mean !== "number") return el("td.num", {}, "–");
   const by = tuned.mean - base.mean;
   const apart = tuned.low > base.high || tuned.high < base.low;
   return el(

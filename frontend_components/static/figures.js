@@ -48,7 +48,8 @@ function line(curves, metric, name, hex, { weight = 0, dash = "solid", axis = "y
     : [main];
 }
 
-export const PARTS = /^train\/reward_(?!mean$|std$)(.+)$/;
+export const PARTS = /^train\/reward_(?!mean$|std$|failed_)(.+)$/;
+const FAILED = /^train\/reward_failed_(.+)$/;
 
 /** Mean reward with a band of one standard deviation of the group, and each part of it. */
 export function rewardFigure(curves, weight) {
@@ -103,6 +104,14 @@ export function linesFigure(curves, series, weight, layout = {}) {
       ...layout,
     },
   };
+}
+
+/** Samples that each reward could not judge; a step that does not name a reward has none. */
+export function failedFigure(curves, weight) {
+  const names = Object.keys(curves.values).filter((name) => FAILED.test(name));
+  const counts = Object.fromEntries(names.map((name) => [name, curves.values[name].map((count) => count ?? 0)]));
+  const series = names.map((name) => [name, FAILED.exec(name)[1]]);
+  return linesFigure({ ...curves, values: counts }, series, weight, { showlegend: true, yaxis: { rangemode: "tozero" } });
 }
 
 /** The ratio (left axis) and the share of it that was clipped (right axis). */

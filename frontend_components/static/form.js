@@ -3,8 +3,10 @@ import { el, fill } from "./dom.js";
 
 // Fields that stand on their own, away from the group that explains their name.
 const LABELS = {
+  model: "Model family",
   "model.base": "Base model",
-  "prompts.source": "Prompts",
+  "prompts.per_step": "Prompts per step",
+  "evaluation.prompts": "Held-out prompts",
   steps: "Training steps",
   "sampling.steps": "Denoising steps",
 };
@@ -36,9 +38,11 @@ export class Form {
   find(path) {
     let fields = this.fields;
     let found = null;
+    let value = this.config;
     path.split(".").forEach((name) => {
       found = fields.find((field) => field.name === name);
-      fields = found?.fields ?? [];
+      value = value?.[name];
+      fields = (found?.kind === "variants" ? found.variants[value?.[found.tag]] : found?.fields) ?? [];
     });
     return found;
   }

@@ -3,9 +3,10 @@ import { asked, get, page, post, remember } from "./api.js";
 import { card, el, fill, oneAtATime } from "./dom.js";
 import { bytes, count, duration } from "./format.js";
 import { Form } from "./form.js";
+import { promptReport } from "./promptreport.js";
 import { TreeView } from "./tree.js";
 
-const FOLDED = ["model", "prompts", "sampling", "optimizer", "evaluation", "logging"];
+const FOLDED = ["sampling", "optimizer", "evaluation", "logging"];
 
 export async function mount(element) {
   fill(element, el("div.sheet", {}, el("div.empty", {}, el("p", {}, "Reading the settings of the methods…"))));
@@ -46,6 +47,7 @@ class Launch {
     this.yaml = el("div.yaml-view", { hidden: true }, this.yamlTools, this.text);
     this.loose = el("div", { role: "alert" });
     this.costs = el("div.costs");
+    this.prompts = el("section.prompt-report", { "aria-label": "The prompts", "aria-live": "polite" });
     this.plan = new TreeView({ label: "The tree that each prompt grows" });
     this.command = el("pre.command", { tabindex: 0, "aria-label": "Shell command" });
     this.button = el("button.primary.big", { onclick: () => this.launch() }, "Launch");
@@ -88,6 +90,7 @@ class Launch {
               ),
               this.command,
             ),
+            this.prompts,
           ),
         ),
       ),
@@ -117,9 +120,14 @@ class Launch {
   build() {
     const form = new Form(this.described.fields, this.config, () => this.changed({ config: this.config }));
     this.form = form;
-    const first = ["model.base", "prompts.source", "rewards", "steps", "name"];
+    const model = form.find("model");
+    const [family] = form.variants("model", model, true);
+    family.addEventListener("change", () => this.build());
+    const ofFamily = model.variants[this.config.model.family ?? Object.keys(model.variants)[0]];
+    const base = ofFamily.find((field) => field.name === "base");
     const method = form.find("method");
     const [picker, methodFields] = form.variants("method", method, true);
+    const [source, sourceFields] = form.variants("prompts", form.find("prompts"), true);
     const folded = (title, body, note) =>
       el(
         "details.card.fold-card",
@@ -135,22 +143,32 @@ class Launch {
         el(
           "div.fields.body.first",
           {},
-          form.field("model.base"),
+          family,
+          form.field("model.base", base),
           picker,
-          form.field("prompts.source"),
+          source,
+          sourceFields,
           form.field("steps"),
-          form.field("rewards"),
           form.field("name"),
+          form.field("rewards"),
         ),
       ),
       folded("Method", methodFields, "tree, noise, clipping, pruning"),
+      folded(
+        "Model",
+        form.many(
+          "model",
+          ofFamily.filter((field) => field.name !== model.tag),
+          ["model.base"],
+        ),
+        "tuning, guidance",
+      ),
       FOLDED.map((name) =>
         folded(
           title(name),
           form.many(
             name,
             form.find(name).fields.filter((field) => field.kind !== "choice" || field.choices.length > 1),
-            first,
           ),
           NOTES[name],
         ),
@@ -204,6 +222,7 @@ class Launch {
         el("p.note.bad.small", {}, field && field !== "config" ? el("b", {}, field + ": ") : null, text),
       ),
     );
+    fill(this.prompts, draft.prompts ? promptReport(draft.prompts) : null);
     if (!draft.plan) return;
     this.ready = draft.config;
     this.command.textContent = draft.command;
@@ -230,7 +249,12 @@ class Launch {
       const { id } = await post("runs", { config: this.ready, preset: this.from || null });
       location.assign(page("run", { id }));
     } catch (error) {
-      fill(this.loose, el("p.note.bad", {}, error.message));
+      const told = error.body?.detail;
+      const loose = Array.isArray(told) ? this.form.report(told) : [{ text: error.message }];
+      fill(
+        this.loose,
+        loose.map(({ text }) => el("p.note.bad", {}, text)),
+      );
       this.button.disabled = false;
       this.button.textContent = "Launch";
     }
@@ -238,8 +262,6 @@ class Launch {
 }
 
 const NOTES = {
-  model: "tuning, guidance",
-  prompts: "prompts in each step",
   sampling: "denoising steps, time shift",
   optimizer: "learning rate, clipping, averaging",
   evaluation: "held-out prompts and seeds",

@@ -128,7 +128,7 @@ function fact(name, value, note, swatch = null) {
 
 // A bar on the range that this reward takes over the leaves of the tree.
 function part(view, name, value) {
-  const all = view.tree.parts[name];
+  const all = view.tree.parts[name].filter((one) => one !== null); // null: it could not be judged
   const low = Math.min(...all);
   const high = Math.max(...all);
   const share = high > low ? (value - low) / (high - low) : 1;

@@ -1,8 +1,8 @@
 // Two images on top of each other with a border to move: the large view of a pair.
 import { media } from "./api.js";
 import { el, fill } from "./dom.js";
-import { badge } from "./compare.js";
 import { number, signed } from "./format.js";
+import { mark } from "./outcome.js";
 
 // Small images are shown with their pixels, not blurred up.
 function large(row, alt) {
@@ -86,8 +86,8 @@ export class Wipe {
           el(
             "div.row.small",
             {},
-            el("span.row.tight", {}, name(from), badge(before.scores.strict)),
-            el("span.row.tight.right-side", {}, name(to), badge(after.scores.strict)),
+            el("span.row.tight", {}, name(from), mark(before.scores)),
+            el("span.row.tight.right-side", {}, name(to), mark(after.scores)),
           ),
         ),
         el(
@@ -117,7 +117,7 @@ export class Wipe {
                   el("th", { scope: "row" }, score),
                   el("td.num", {}, number(before.scores[score])),
                   el("td.num", {}, number(after.scores[score])),
-                  el("td.num", {}, signed(after.scores[score] - before.scores[score])),
+                  el("td.num", {}, signed(change(before.scores[score], after.scores[score]))),
                 ),
               ),
             ),
@@ -133,3 +133,6 @@ export class Wipe {
     );
   }
 }
+
+// null: a reward could not judge one of the two
+const change = (before, after) => (before === null || after === null ? null : after - before);

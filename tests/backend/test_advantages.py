@@ -140,3 +140,34 @@ def test_single_precision_rewards_are_standardised_in_double() -> None:
     found = advantages.of(single, "group", 5.0)
     assert found.dtype == torch.float64
     torch.testing.assert_close(found, table([-1, 0, 1]), rtol=0, atol=0.1)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_pitfall_25_a_sample_that_was_not_judged_gets_0_and_leaves_the_others_as_if_it_were_not_there(
+    mode: advantages.Mode,
+) -> None:
+    parts = random_parts()
+    whole = advantages.of(judged(parts), mode, 50.0)
+    lacking = {name: torch.cat([part, part[:, :1]], dim=1) for name, part in parts.items()}
+    lacking["colour"][:, -1] = NAN  # one reward alone failed; the other one's score must not be used either
+    found = advantages.of(judged(lacking), mode, 50.0)
+    close(found[:, :-1], whole)
+    assert torch.equal(found[:, -1], torch.zeros(3).double())
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_group_with_fewer_than_two_judged_samples_gets_zeros(mode: advantages.Mode) -> None:
+    found = advantages.of(judged({"shape": table([0.0, 1.0, 4.0], [NAN, 7.0, NAN], [NAN] * 3)}), mode, 5.0)
+    close(found[1:], torch.zeros(2, 3).double())
+    assert float(found[0].abs().min()) > 0
+
+
+def test_moments_by_hand() -> None:
+    mean, std = advantages.moments(table([1.0, NAN, 3.0], [NAN, 2.0, NAN]))
+    close(mean, table([2.0], [2.0]))
+    assert float(std[0]) == pytest.approx(2**0.5)  # (1 + 1) / (2 - 1)
+    assert std[1].isnan().all()
+    close(advantages.moments(table([1.0, NAN, 3.0]), unbiased=False)[1], table([1.0]))

@@ -95,3 +95,30 @@ def test_command_reports_a_base_and_a_checkpoint(small, tmp_path, capsys):
 def test_command_explains_a_folder_without_checkpoints(tmp_path, capsys):
     assert evaluate.main(["--checkpoint", str(tmp_path)]) == 2
     assert "holds no complete checkpoint" in capsys.readouterr().err
+
+
+def test_samples_that_were_not_judged_are_counted_and_left_out():
+    nan = float("nan")
+    found = evaluated({"a": [1, 1, 1, 1], "b": [1, 1, 1, 1]})
+    scores = found.scores | {
+        "some": np.array([2.0, nan, nan, nan, 4.0, 6.0, 5.0, 5.0]),
+        "none": np.full(8, nan),
+    }
+    told = evaluate.report(Evaluated(found.items, scores, found.frames), step=0, held_out=["some"])
+    # task a: its first prompt alone, 2; task b: prompts 5 and 5
+    assert told["rewards"]["some"]["mean"] == pytest.approx(3.5)
+    assert told["rewards"]["some"]["failed"] == 3
+    assert told["rewards"]["none"] == {"mean": None, "low": None, "high": None, "failed": 8}
+    assert "failed" not in told["rewards"]["shapes"]
+    assert told["held_out"] == ["some"]
+    assert "3 could not be judged" in evaluate._words(told)
+
+
+def test_held_out_rewards_are_scored_and_not_trained_on(small):
+    run = small("evaluation.rewards=[{name: nearest_truth, truths: 4}]")
+    items = evaluate.items_of(run)
+    scores = evaluate.score(torch.zeros(len(items), 1, 3, 64, 64), items, run)
+    assert set(scores) == {"shapes", "nearest_truth", "strict", "quality"}
+    assert run.evaluation.held_out == ["nearest_truth"]
+    with pytest.raises(ValueError, match="shapes is there 2 times"):
+        small("evaluation.rewards=[{name: shapes}]")

@@ -65,3 +65,14 @@ def test_it_survives_a_checkpoint() -> None:
     later = table([1.0, 2.0], [3.0, 4.0])
     assert torch.equal(copy.advantages(["b", "a"], later, 4), memory.advantages(["b", "a"], later, 4))
     assert copy.rewards == memory.rewards
+
+
+def test_pitfall_25_rewards_that_failed_are_not_remembered_and_become_0() -> None:
+    failed = float("nan")
+    memory = PromptHistory(16)
+    found = memory.advantages(["a", "b"], table([0.0, failed, 2.0], [4.0, 6.0, failed]), min_count=3)
+    expected = table([-3, 0, -1], [1, 3, 0]) / (5**0.5 + 1e-6)  # of 0 2 4 6, as above
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+    assert list(memory.rewards["a"]) == [0.0, 2.0]
+    nothing = memory.advantages(["c"], table([failed, failed]), min_count=1)
+    assert torch.equal(nothing, table([0.0, 0.0]))

@@ -8,6 +8,7 @@ import torch
 from backend import checkpoint, events, train
 from backend.device import pick
 from backend.events import CheckpointSaved, EvaluationDone, RunEnded, RunStarted, SamplesSaved, StepDone, TreeDrawn
+from tests.backend.rewards.http_server import serving
 
 LORA = "model.tuning={kind: lora, rank: 4, alpha: 8}"
 
@@ -151,3 +152,48 @@ def test_results_do_not_depend_on_the_prompts_beside_them(small, tmp_path):
     single = train.Trainer(alone, tmp_path, trainer.policy, emit=lambda event: None).roll_out(0, train.Clock())
     assert both.prompts[0] == single.prompts[0]
     torch.testing.assert_close(both.states[-1][0], single.states[-1][0], rtol=0, atol=1e-5)
+
+
+def test_samples_that_a_server_cannot_judge_are_left_out_and_counted(small, tmp_path):
+    def every_third(path, body, headers):
+        return 200, {"scores": [None if i % 3 == 0 else float(i) for i in range(len(body["prompts"]))]}
+
+    with serving(every_third) as url:
+        config = small(
+            f"rewards=[{{name: reward_server, url: '{url}'}}]",
+            "evaluation.rewards=[{name: brightness}]",
+            "steps=2",
+            "method.branches=2",
+        )
+        outcome, seen = run(config, tmp_path)
+    assert outcome == "done"
+    first = next(one.metrics for one in seen if isinstance(one, StepDone))
+    # 2 groups of 4 samples in one request: 0, 3 and 6 are null, and the mean of 1 2 4 5 7 is 3.8
+    assert first["train/reward_failed_reward_server"] == 3
+    assert first["train/reward_mean"] == pytest.approx(3.8)
+    assert all(value is not None for value in first.values())
+    whole = next(one for one in seen if isinstance(one, TreeDrawn) and one.rewards)
+    assert whole.rewards == [None, 1.0, 2.0, None]
+    assert whole.advantages[-1][0] == whole.advantages[-1][3] == 0
+    report = next(one.report for one in seen if isinstance(one, EvaluationDone))
+    assert report["rewards"]["reward_server"]["failed"] == 2  # of 6 pictures
+    assert report["held_out"] == ["brightness"]
+    assert 0 < report["rewards"]["brightness"]["mean"] < 1
+    for one in seen:
+        assert events.parse(one.model_dump_json()) == one
+
+
+def test_a_step_in_which_nothing_can_be_judged_ends_the_run_and_says_why(small, tmp_path):
+    with serving(lambda *_: (404, "no such judge")) as url:
+        outcome, seen = run(small(f"rewards=[{{name: reward_server, url: '{url}'}}]"), tmp_path)
+    assert outcome == "failed"
+    assert "reward_server failed on 8 of 8 samples" in seen[-1].what
+    assert "answered 404: no such judge" in seen[-1].what
+
+
+def test_the_texts_of_a_run_are_those_it_samples_and_evaluates(small):
+    config = small()
+    texts = list(train._texts(config))
+    sampled = [prompt.text for step in range(4) for prompt in config.prompts.batch(config.seed, step)]
+    assert texts[-8:] == sampled
+    assert len(texts) == 8 + 6  # 4 steps of 2 prompts, and 6 prompts of one seed

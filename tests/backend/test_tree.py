@@ -226,3 +226,35 @@ def test_fuse_and_prune_follow_irregular_trees() -> None:
     parents = (torch.tensor([0, 0]), torch.tensor([0, 1, 1]))
     values = tree.fuse(parents, torch.tensor([[1.0, 2.0, 6.0]]), [torch.zeros(1, 2), torch.zeros(1, 3)], 0.0)
     assert [value.tolist() for value in values] == [[[3.0]], [[1.0, 4.0]], [[1.0, 2.0, 6.0]]]
+
+
+@pytest.mark.parametrize("beta", [0.0, 1.0])
+def test_pitfall_25_a_leaf_that_was_not_judged_counts_nowhere(beta: float) -> None:
+    parents = tree.splits(3, (0, 2), 2)  # the root, 2 and 2 nodes, 4 leaves
+    logps, rewards = random_logps(parents), random_rewards(4)
+    rewards[:, 1] = float("nan")  # the sibling of leaf 0, which its parent is worth alone
+    values = tree.fuse(parents, rewards, logps, beta)
+    assert torch.equal(values[2][:, 0], rewards[:, 0])
+    paths = logps[0][:, [0, 1, 1]] + logps[1][:, [0, 1, 1]] + logps[2][:, [0, 2, 3]]
+    expected = ((beta * paths).softmax(1) * rewards[:, [0, 2, 3]]).sum(1)
+    torch.testing.assert_close(values[0][:, 0], expected)
+    advantages = tree.depth_advantages(values, 5.0)
+    assert torch.equal(advantages[-1][:, 1], torch.zeros(2).double())
+    assert not torch.cat(advantages, dim=1).isnan().any()
+
+
+def test_a_node_above_nothing_that_was_judged_has_no_value_and_spoils_no_other() -> None:
+    parents = tree.splits(2, (0, 1), 2)
+    rewards = torch.tensor([[float("nan"), float("nan"), 1.0, 4.0]]).double()
+    root, nodes, _ = tree.fuse(parents, rewards, random_logps(parents, 1), beta=0.0)
+    assert nodes[0, 0].isnan()
+    assert (float(nodes[0, 1]), float(root)) == (2.5, 2.5)
+
+
+def test_pruning_prefers_what_was_judged() -> None:
+    parents = tree.splits(1, (0,), 4)
+    values = [torch.zeros(1, 1).double(), torch.tensor([[3.0, float("nan"), 1.0, 2.0]]).double()]
+    parents, values = (*parents, torch.arange(4)), [*values, values[-1]]
+    assert tree.parent_top1(parents, values)[1].tolist() == [[True, False, False, False]]
+    # in ascending order 1, 2, not judged (at the mean, 2), 3
+    assert tree.extreme(parents, values, 1)[1].tolist() == [[True, False, True, False]]

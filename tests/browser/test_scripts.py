@@ -120,3 +120,22 @@ def test_no_script_parses_what_it_is_given(path):
         assert never not in text
     assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", text)
     assert len(text.splitlines()) <= 400
+
+
+def test_samples_that_were_not_judged_have_a_chart_and_are_no_part_of_the_reward(visit: Visit, site: Site):
+    curves = """{steps: [1, 2, 3], times: [], values: {"train/reward_mean": [1, 1, 1], "train/reward_std": [0, 0, 0],
+      "train/reward_ocr": [1, 1, 1], "train/reward_hook": [2, 2, 2], "train/reward_failed_ocr": [null, 2, null]}}"""
+    counted = run(visit, "figures", f"m.failedFigure({curves}, 0).data.map((line) => [line.name, line.y])")
+    assert counted == [["ocr", [0, 2, 0]]]
+    names = run(visit, "figures", f"m.rewardFigure({curves}, 0).data.map((line) => line.name)")
+    assert {"ocr", "hook"} <= set(names)
+    assert not [name for name in names if name and "failed" in name]
+
+
+def test_the_evaluation_table_tells_held_out_rewards_and_what_was_not_judged(visit: Visit, site: Site):
+    report = """{rewards: {ocr: {mean: 0.5, low: 0.4, high: 0.6, failed: 3}, hook: {mean: null, low: null, high: null,
+      failed: 9}}, held_out: ["hook"], num_prompts: 9, seeds: [1]}"""
+    text = run(visit, "evaluation", f"m.evaluationTable([{{step: 0, report: {report}}}]).textContent")
+    assert "ocr reward" in text
+    assert "3 not judged" in text
+    assert "hook held-out reward" in text

@@ -109,3 +109,18 @@ def test_stop_and_resume_move_a_run(client: TestClient, monkeypatch: pytest.Monk
     assert client.post(f"/api/v1/runs/{run_id}/stop").json()["state"] == "stopped"
     assert client.post(f"/api/v1/runs/{run_id}/resume").json()["state"] == "queued"
     assert client.post("/api/v1/runs/nothing/stop").status_code == 404
+
+
+@pytest.mark.parametrize(("base", "remedy"), [
+    ("/models/absent", "neither a folder on this machine nor a hub id"),
+    ("EMPTY", "holds no model_index.json"),
+])  # fmt: skip
+def test_a_base_that_the_machine_cannot_have_is_not_queued(client: TestClient, config, tmp_path: Path, base, remedy):
+    config["model"]["base"] = str(tmp_path) if base == "EMPTY" else base
+    before = len(client.get("/api/v1/runs?limit=200").json())
+    answer = client.post("/api/v1/runs", json={"config": config})
+    assert answer.status_code == 422
+    (problem,) = answer.json()["detail"]
+    assert problem["field"] == "model.base"
+    assert remedy in problem["text"]
+    assert len(client.get("/api/v1/runs?limit=200").json()) == before

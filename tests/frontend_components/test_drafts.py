@@ -1,6 +1,8 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.testclient import TestClient
 
 from backend.config import dump, load, preset_path, read
 from frontend_components.drafts import DEFAULT, DraftIn, changes, command, draft, form
@@ -78,3 +80,46 @@ def test_text_that_is_no_mapping_is_a_problem(text: str):
     answer = draft(DraftIn(text=text))
     assert len(answer.problems) == 1
     assert answer.plan is None
+
+
+def test_a_draft_on_a_file_reports_what_is_in_it(config: dict[str, Any], tmp_path: Path):
+    file = tmp_path / "a.txt"
+    file.write_text("a red circle\n\na red circle\nsketch of a blue ring\n")
+    config["prompts"] = {"source": "file", "path": str(file), "per_step": 2}
+    found = draft(DraftIn(config=config, preset=DEFAULT))
+    assert found.problems == []
+    assert found.prompts is not None
+    assert (found.prompts.num_prompts, found.prompts.num_distinct, found.prompts.num_blank) == (3, 2, 1)
+    assert found.prompts.repeated[0].lines == [1, 3]
+    assert found.prompts.overlap is not None
+    assert found.prompts.overlap.against == "shapes-test"
+    assert found.command is not None
+    assert "--set 'prompts={source: file, path: " in found.command
+
+
+def test_rows_that_are_no_prompts_are_a_problem_of_the_path_and_reported(config: dict[str, Any], tmp_path: Path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"prompt": "a"}\n{"promt": "b"}\n')
+    config["prompts"] = {"source": "file", "path": str(file), "per_step": 2}
+    found = draft(DraftIn(config=config))
+    assert [problem.field for problem in found.problems] == ["prompts.path"]
+    assert "has 1 rows that are no prompts (line 2: no column" in found.problems[0].text
+    assert found.plan is None
+    assert found.prompts is not None
+    assert [one.line for one in found.prompts.bad] == [2]
+
+
+def test_files_that_are_not_there_are_problems_of_their_fields(config: dict[str, Any], tmp_path: Path):
+    config["prompts"] = {"source": "file", "path": str(tmp_path / "none.txt"), "per_step": 2}
+    told = draft(DraftIn(config=config)).problems
+    assert [(one.field, "does not exist" in one.text) for one in told] == [("prompts.path", True)]
+    config["evaluation"]["prompts"] = str(tmp_path / "none.csv")
+    told = draft(DraftIn(config=config)).problems
+    assert [(one.field, "does not exist" in one.text) for one in told] == [("evaluation.prompts", True)]
+
+
+def test_a_launch_on_a_file_that_is_not_there_is_refused(client: TestClient, config: dict[str, Any], tmp_path: Path):
+    config["prompts"] = {"source": "file", "path": str(tmp_path / "none.txt"), "per_step": 2}
+    answer = client.post("/api/v1/runs", json={"config": config})
+    assert answer.status_code == 422
+    assert [problem["field"] for problem in answer.json()["detail"]] == ["prompts.path"]

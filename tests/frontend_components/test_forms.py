@@ -80,5 +80,13 @@ def test_every_setting_of_a_run_has_an_input():
 def test_rewards_are_a_list_of_kinds_that_can_be_added():
     rewards = by_name(fields_of(RunConfig))["rewards"]
     assert (rewards.kind, rewards.tag) == ("list", "name")
-    assert rewards.variants.keys() == rewards.start.keys() == {"shapes", "nearest_truth", "learned"}
+    assert rewards.variants.keys() == rewards.start.keys()
+    assert {"shapes", "nearest_truth", "learned", "pickscore", "ocr", "vision_language", "hook"} <= rewards.start.keys()
     assert rewards.start["nearest_truth"] == {"name": "nearest_truth", "weight": 1.0, "truths": 128}
+
+
+def test_the_same_kinds_can_be_held_out():
+    evaluation = by_name(by_name(fields_of(RunConfig))["evaluation"].fields)
+    held_out = evaluation["rewards"]
+    assert held_out.kind == "list"
+    assert held_out.start == by_name(fields_of(RunConfig))["rewards"].start

@@ -99,3 +99,12 @@ def test_send_does_not_hold_up_a_page(data: Path, monkeypatch: pytest.MonkeyPatc
 def test_send_needs_no_worker(files: None) -> None:
     assert send("any")
     assert num_waiting() == 1
+
+
+def test_a_base_that_the_machine_cannot_have_is_not_queued(files: None, capsys: pytest.CaptureFixture[str]) -> None:
+    with reading() as session:
+        before = len(runs.listing(session))
+    assert queue.main(["shapes-branchgrpo", "--set", "model.base=/models/absent"]) == 2
+    assert "espalier launch: model.base: '/models/absent' is neither a folder" in capsys.readouterr().err
+    with reading() as session:
+        assert len(runs.listing(session)) == before

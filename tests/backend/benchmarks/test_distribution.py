@@ -20,7 +20,7 @@ def test_sets_hold_all_leaves_or_one_a_tree(small):
     config = small()
     sampler = Sampler(config, features.trained(64, 1, seed=0))
     plan = config.method.plan(0, config.grid())
-    texts = config.prompts.batch(0, 0)
+    texts = [one.text for one in config.prompts.batch(0, 0)]
     leaves = sampler.leaves(plan, texts, 4)
     assert leaves.shape == (len(texts) * plan.num_leaves, features.WIDTH)
     ones = sampler.leaves(plan, texts, 4, first_only=True)

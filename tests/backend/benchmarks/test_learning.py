@@ -1,5 +1,6 @@
 from backend import config
 from backend.benchmarks import learning
+from backend.benchmarks.learning import Outcome
 
 
 def test_outcome_of_a_real_run_becomes_a_row(small, tmp_path):
@@ -16,3 +17,19 @@ def test_outcome_of_a_real_run_becomes_a_row(small, tmp_path):
         "| single_object", "| two_object", "| counting", "| colors", "| position", "| color_attr",
     ]  # fmt: skip
     assert config.load(tmp_path / "run" / "config.yaml").seed == 5
+
+
+def test_prompts_without_strict_accuracy_have_their_first_reward():
+    def report(mean):
+        interval = {"mean": mean, "low": mean - 0.1, "high": mean + 0.1}
+        return {"rewards": {"clip": interval}, "tasks": {"dogs": {"count": 2, "rewards": {"clip": interval}}}}
+
+    assert learning.table([Outcome(3, 60.4, 10, report(0.25), report(0.5), {})]).splitlines() == [
+        "| seed | clip before | clip after | gain | steps | seconds |",
+        "|---|---|---|---|---|---|",
+        "| 3 | 0.250 [0.150, 0.350] | 0.500 [0.400, 0.600] | +0.250 | 10 | 60 |",
+        "",
+        "| task | before | after, seed 3 |",
+        "|---|---|---|",
+        "| dogs | 0.250 | 0.500 |",
+    ]

@@ -106,3 +106,10 @@ def test_micro_batches_add_up() -> None:
 def test_the_cost_is_the_forwards_that_are_run() -> None:
     cost = DPO().training_cost(DPO().plan(0, flow.grid(8)))
     assert (cost.trained, cost.evaluated, cost.updates) == (8, 8, 1)
+
+
+def test_pitfall_25_samples_that_were_not_judged_make_no_pair() -> None:
+    failed = math.nan
+    rollout = rolled_out(Perceptron(), [[failed, 1.0, 3.0, 2.0], [failed, failed, failed, 5.0], [failed] * 4])
+    advantages = DPO(group_size=GROUP).credit(rollout, 0).advantages[-1]
+    assert advantages.tolist() == [[0, -1, 1, 0], [0] * 4, [0] * 4]

@@ -138,3 +138,17 @@ def test_settings_that_it_does_not_use_are_refused() -> None:
     for name in ("advantage_clip", "sde", "replay"):
         with pytest.raises(ValueError, match=name):
             DPOK.model_validate({name: 1})
+
+
+def test_pitfall_25_a_sample_that_was_not_judged_trains_neither_the_policy_nor_the_value_network() -> None:
+    method, policy = DPOK(group_size=3, kl_weight=0.0, updates_per_rollout=1, value_updates=1), Perceptron()
+    rollout = rolled(method, policy)
+    assert rollout.rewards is not None
+    rewards = rollout.rewards.clone()
+    rewards[0, 1] = float("nan")
+    lacking = replace(rollout, rewards=rewards)
+    assert all(float(one[0, 1]) == 0.0 for one in method.credit(lacking, 0).advantages)
+    gradient, losses = run(method, policy, lacking)
+    assert bool(gradient.isfinite().all())
+    known = rewards[~rewards.isnan()]
+    assert losses[-1].metrics["train/value_loss"] == pytest.approx(float(known.square().mean()), rel=1e-6)

@@ -1,0 +1,204 @@
+"""Wan2.1, text-to-video and image-to-video, through diffusers' own modules.
+
+Shape legend
+    N latents [N, C, f, h, w] of videos of F = 4 (f - 1) + 1 frames, H = 8 h and W = 8 w pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import Field, field_validator
+from torch import Tensor
+
+from backend.models.autoencoder import decode_videos, encode_videos
+from backend.models.family import Family, FamilyPolicy, guide
+from backend.models.source import read_config
+from backend.types import Weights
+
+TIMESTEPS = 1000
+TEXT_TO_VIDEO, IMAGE_TO_VIDEO = "WanPipeline", "WanImageToVideoPipeline"
+HUB = {"z_dim": 16, "scale_factor_temporal": 4, "scale_factor_spatial": 8}  # of Wan2.1's autoencoder
+
+
+@dataclass(frozen=True)
+class WanConditioning:
+    """UMT5 embeds [P, L, D] of the prompts and [1, L, D] of the negative prompt.
+
+    first_frame   [1, C + 4, f, h, w], what an image-to-video transformer sees beside the latent; None for text-to-video
+    image_embeds  [1, L', D'] of that picture, where the transformer takes them
+    """
+
+    embeds: Tensor
+    negative_embeds: Tensor
+    first_frame: Tensor | None = None
+    image_embeds: Tensor | None = None
+
+    def take(self, rows: Tensor) -> WanConditioning:
+        return replace(self, embeds=self.embeds[rows])
+
+
+class Wan(Family):
+    """A WanPipeline or WanImageToVideoPipeline of Wan2.1, by folder or hub id (the -Diffusers ones)."""
+
+    pipelines: ClassVar[tuple[str, ...]] = (TEXT_TO_VIDEO, IMAGE_TO_VIDEO)
+    text_parts: ClassVar[tuple[str, ...]] = ("text_encoder",)
+    lora_targets: ClassVar[tuple[str, ...]] = ("to_q", "to_k", "to_v", "to_out.0", "add_k_proj", "add_v_proj")
+    scheduler: ClassVar[dict[str, Any]] = {"flow_shift": 3.0}
+
+    family: Literal["wan"] = "wan"
+    base: str = Field("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", min_length=1, description="A pipeline folder, or a hub id")
+    dtype: Literal["fp32", "bf16"] = Field(
+        "bf16", description="Of the base's weights; adapters and the autoencoder are fp32 always"
+    )
+    prompt_cache: bool = Field(
+        True, description="Keep encoded prompts on disk ($ESPALIER_CACHE/prompts), each encoded once for all runs"
+    )
+    height: int = Field(240, ge=16, le=1280, multiple_of=16, description="Pixels (Flow-GRPO 240)")
+    width: int = Field(416, ge=16, le=1280, multiple_of=16, description="Pixels (Flow-GRPO 416)")
+    frames: int = Field(33, ge=1, le=257, description="Frames of a video, 4 k + 1 (Flow-GRPO 33; Wan2.1 81)")
+    first_frame: str | None = Field(
+        None, min_length=1, description="Picture that an image-to-video base starts every video from"
+    )
+    guidance: float = Field(
+        4.5,
+        ge=1,
+        le=30,
+        description="Classifier-free guidance (Flow-GRPO 4.5); 1 is none and half the cost",
+    )
+    negative_prompt: str = Field("", description="What guidance leads away from")
+    max_text_tokens: int = Field(512, ge=1, le=512, description="Length of the prompt (Wan2.1 512)")
+
+    @field_validator("frames")
+    @classmethod
+    def _check_frames(cls, frames: int) -> int:
+        if frames % 4 != 1:
+            near = frames // 4 * 4 + 1
+            raise ValueError(f"the autoencoder makes 4 k + 1 frames, got {frames}; use {near} or {near + 4}")
+        return frames
+
+    def latent_shape(self) -> tuple[int, int, int, int]:
+        vae = read_config(self.base, "vae/config.json") or HUB
+        temporal, spatial = int(vae["scale_factor_temporal"]), int(vae["scale_factor_spatial"])
+        return int(vae["z_dim"]), (self.frames - 1) // temporal + 1, self.height // spatial, self.width // spatial
+
+    def cfg(self) -> float:
+        return self.guidance
+
+    def load(self, device: torch.device, seed: int) -> WanPolicy:
+        """The policy with fresh adapters. Raises ValueError when the base is not there, or needs a first frame."""
+        pipeline = self.open()
+        if getattr(pipeline, "transformer_2", None) is not None or pipeline.config.expand_timesteps:
+            raise ValueError(f"model.base: {self.base!r} is of Wan2.2, whose two stages are not trained; use Wan2.1")
+        if (type(pipeline).__name__ == IMAGE_TO_VIDEO) != (self.first_frame is not None):
+            remedy = "leave it empty" if self.first_frame else "give a picture"
+            raise ValueError(f"model.first_frame: {self.base!r} is a {type(pipeline).__name__}; {remedy}")
+        return WanPolicy(self, pipeline, device, seed)
+
+
+class WanPolicy(FamilyPolicy):
+    """The pipeline's modules as a velocity field over scaled latents [N, C, f, h, w]."""
+
+    settings: Wan
+
+    def __init__(self, settings: Wan, pipeline: Any, device: torch.device, seed: int) -> None:
+        super().__init__(settings, pipeline, device, seed)
+        self._first_frame: Tensor | None = None
+        self._image_embeds: Tensor | None = None
+        if settings.first_frame is not None:
+            self._first_frame, self._image_embeds = self._encode_first_frame(settings.first_frame)
+
+    def text_pipeline(self, pipeline: Any) -> Any:
+        """A text-to-video one in either case: its cleaning of prompts works without ftfy."""
+        from diffusers import WanPipeline
+
+        parts = {name: getattr(pipeline, name) for name in ("tokenizer", "text_encoder", "scheduler")}
+        return WanPipeline(vae=None, transformer=None, **parts)
+
+    def encode_texts(self, pipeline: Any, texts: list[str]) -> tuple[Tensor, ...]:
+        embeds, _ = pipeline.encode_prompt(
+            texts,
+            do_classifier_free_guidance=False,
+            max_sequence_length=self.settings.max_text_tokens,
+            device=self.device,
+        )
+        return (embeds.to(self.dtype),)
+
+    @torch.no_grad()
+    def _encode_first_frame(self, file: str) -> tuple[Tensor, Tensor | None]:
+        from PIL import Image
+
+        if not Path(file).is_file():
+            raise ValueError(f"model.first_frame: {file} does not exist; give a picture")
+        settings, pipeline = self.settings, self.pipeline
+        picture = Image.open(file).convert("RGB")
+        size = {"height": settings.height, "width": settings.width}
+        pixels = pipeline.video_processor.preprocess(picture, **size).to(self.device, torch.float32)
+        with self._autoencoder(pixels):
+            _, seen = pipeline.prepare_latents(
+                pixels, 1, self.latent_shape[0], num_frames=settings.frames, dtype=torch.float32, device=self.device,
+                latents=torch.zeros(1, *self.latent_shape), **size,
+            )  # fmt: skip
+        if pipeline.transformer.config.image_dim is None:
+            return seen, None
+        pipeline.image_encoder.requires_grad_(False).to(self.device)
+        embeds = pipeline.encode_image(picture, self.device).to(self.dtype)
+        pipeline.image_encoder.to("cpu")
+        return seen, embeds
+
+    def beside(self) -> tuple[str, ...]:
+        return (self.settings.negative_prompt,)
+
+    @torch.no_grad()
+    def encode(self, prompts: Sequence[str]) -> WanConditioning:
+        """As the pipeline encodes them, each distinct text once."""
+        (embeds,), rows = self._distinct(prompts)
+        return WanConditioning(embeds[rows], embeds[-1:], self._first_frame, self._image_embeds)
+
+    def velocity(
+        self,
+        x: Tensor,
+        sigma: Tensor,
+        cond: WanConditioning,
+        weights: Weights = "current",
+        guidance: float | None = None,
+    ) -> Tensor:
+        """x [N, C, f, h, w], sigma [N] -> v = eps - x0 of the same shape; guided above 1; None is the setting."""
+        embeds, latents = cond.embeds, x
+        guidance = self.settings.guidance if guidance is None else guidance
+        guided = guidance > 1
+        if cond.first_frame is not None:
+            latents = torch.cat([x, cond.first_frame.to(x).expand(len(x), -1, -1, -1, -1)], dim=1)
+        if guided:
+            latents, sigma = torch.cat([latents, latents]), torch.cat([sigma, sigma])
+            embeds = torch.cat([cond.negative_embeds.expand_as(embeds), embeds])
+        image = cond.image_embeds
+        with self.tuned.using(weights) as transformer:
+            v: Tensor = transformer(
+                hidden_states=latents.to(self.dtype),
+                timestep=sigma * TIMESTEPS,
+                encoder_hidden_states=embeds,
+                encoder_hidden_states_image=None if image is None else image.expand(len(latents), -1, -1),
+                return_dict=False,
+            )[0].to(x)
+        return guide(v, guidance) if guided else v
+
+    def decode(self, x0: Tensor) -> Tensor:
+        """Scaled latents [N, C, f, h, w] -> frames [N, F, 3, H, W] in 0..1, differentiable where x0 is."""
+        with self._autoencoder(x0) as vae:
+            return decode_videos(vae, x0)
+
+    def encode_frames(self, frames: Tensor) -> Tensor:
+        """Frames [N, F, 3, H, W] in 0..1 -> scaled latents [N, C, f, h, w]. Raises ValueError for another size."""
+        wanted = [self.settings.frames, 3, self.settings.height, self.settings.width]
+        if list(frames.shape[1:]) != wanted:
+            raise ValueError(
+                f"frames: {list(frames.shape[1:])} are not the {wanted} that this model makes; set model.frames, "
+                "model.height and model.width to the videos' size"
+            )
+        with self._autoencoder(frames) as vae:
+            return encode_videos(vae, frames.to(self.device))

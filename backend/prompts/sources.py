@@ -1,0 +1,138 @@
+"""Where prompts come from. Which of them a training step uses is a pure function of (seed, step)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, field_validator
+
+from backend.methods.settings import Settings
+from backend.prompts import hub, order, reading
+from backend.prompts.reading import ENDINGS, Read
+from backend.prompts.record import Prompt
+from backend.shapes import prompts as shapes
+
+PerStep = Annotated[
+    int, Field(ge=1, le=4096, description="Prompts P in one training step; each grows one group (ours)")
+]
+Column = Annotated[
+    str | None,
+    Field(min_length=1, description="Column that holds the prompts; empty: prompt, prompts, caption or text"),
+]
+SHAPES_TEST = "shapes-test"
+SHOWN_FAULTS = 3
+
+
+class ShapesTrain(Settings):
+    """Random prompts of the Shapes world, none held out."""
+
+    source: Literal["shapes-train"] = "shapes-train"
+    per_step: PerStep = 4
+
+    def batch(self, seed: int, step: int) -> list[Prompt]:
+        """P prompts. The Shapes tasks take turns, so that every step sees as many of them as it can."""
+        rng = np.random.default_rng([seed, step, 1])
+        first = step * self.per_step
+        tasks = [shapes.TASKS[(first + i) % len(shapes.TASKS)] for i in range(self.per_step)]
+        return [Prompt(shapes.training_prompt(rng, task).text, {"task": task}) for task in tasks]
+
+
+class FilePrompts(Settings):
+    """The prompts of a file."""
+
+    source: Literal["file"] = "file"
+    path: str = Field("", description=f"File on the machine that trains: {', '.join(ENDINGS)} (docs/prompts.md)")
+    column: Column = None
+    per_step: PerStep = 4
+
+    @field_validator("path")
+    @classmethod
+    def _is_a_kind_of_file(cls, path: str) -> str:
+        if Path(path).suffix.lower() not in ENDINGS:
+            raise ValueError(f"give a file of prompts that ends in {', '.join(ENDINGS)}")
+        return path
+
+    def read(self) -> Read:
+        try:
+            return reading.read(Path(self.path), self.column)
+        except ValueError as error:
+            raise ValueError(f"prompts.path: {error}") from error
+
+    def batch(self, seed: int, step: int) -> list[Prompt]:
+        return in_turn(self, seed, step)
+
+    @property
+    def name(self) -> str:
+        return self.path
+
+
+class DatasetPrompts(Settings):
+    """The prompts of a dataset of the Hugging Face hub."""
+
+    source: Literal["dataset"] = "dataset"
+    id: str = Field("", description="OWNER/NAME on the hub, or a folder that `datasets` can load")
+    subset: str | None = Field(None, min_length=1, description="Configuration of the dataset; empty: its default")
+    split: str = Field("train", min_length=1, description="Split, or a slice of it such as train[:1000]")
+    revision: str | None = Field(
+        None,
+        min_length=1,
+        description="Revision of its repository; empty: the newest, which may change before a resume",
+    )
+    column: Column = None
+    per_step: PerStep = 4
+
+    @field_validator("id")
+    @classmethod
+    def _is_given(cls, name: str) -> str:
+        if not name.strip():
+            raise ValueError("give the id of a dataset, OWNER/NAME")
+        return name
+
+    def read(self) -> Read:
+        return hub.read(self.id, self.subset, self.split, self.revision, self.column)
+
+    def batch(self, seed: int, step: int) -> list[Prompt]:
+        return in_turn(self, seed, step)
+
+    @property
+    def name(self) -> str:
+        return f"{self.id}, {self.split}"
+
+
+AnyPrompts = Annotated[ShapesTrain | FilePrompts | DatasetPrompts, Field(discriminator="source")]
+
+
+def in_turn(source: FilePrompts | DatasetPrompts, seed: int, step: int) -> list[Prompt]:
+    """P prompts of a list, by `backend.prompts.order`; two of the same text are two groups."""
+    prompts = usable(source.read(), source.name)
+    return [prompts[place] for place in order.places(len(prompts), source.per_step, seed, step)]
+
+
+def usable(found: Read, name: str) -> tuple[Prompt, ...]:
+    """The prompts, if every row is one. Raises ValueError with rows that are none, or when there is no prompt."""
+    if found.faults:
+        shown = "; ".join(f"line {one.line}: {one.reason}" for one in found.faults[:SHOWN_FAULTS])
+        raise ValueError(
+            f"prompts: {name} has {len(found.faults)} rows that are no prompts ({shown}); correct or remove them: "
+            "`espalier prompts check FILE` lists all"
+        )
+    if not found.prompts:
+        raise ValueError(f"prompts: {name} holds no prompt; write one a line, or choose another source")
+    return found.prompts
+
+
+def listed(name: str) -> tuple[Prompt, ...]:
+    """shapes-test, or the prompts of a file. Raises ValueError for what is neither."""
+    if name == SHAPES_TEST:
+        return tuple(Prompt(item.text, {"task": item.scene.task}) for item in shapes.test_prompts())
+    return usable(reading.read(Path(name)), name)
+
+
+def held_out(name: str) -> tuple[Prompt, ...]:
+    """The prompts that evaluate a run. Raises ValueError as `listed` does, with the field's name."""
+    try:
+        return listed(name)
+    except ValueError as error:
+        raise ValueError(f"evaluation.prompts: {error}") from error
