@@ -17,14 +17,17 @@ COMMANDS = {
     "import": ("workers.adopt", "take a run folder into the lab"),
     "runs": ("frontend_components.listing:list_runs", "list the runs"),
     "show": ("frontend_components.listing:show_run", "show one run"),
-    "train": ("backend.train", "train in this process, without database, worker or page"),
+    "train": ("backend.train_command", "train in this process, without database, worker or page"),
     "collect": ("backend.collect", "sample groups once and store them with their rewards, for offline training"),
     "plan": ("backend.plan", "what a run would cost: levels, forwards, trained edges, memory"),
     "evaluate": ("backend.evaluate", "held-out accuracy of a base or a checkpoint"),
     "prompts": ("backend.prompts.command", "check a file of prompts before a run uses it"),
     "lora": ("backend.lora_export", "write a checkpoint's LoRA as a file for diffusers or ComfyUI"),
-    "votes": ("frontend_components.votes_command", "export and import the votes of a review set"),
-    "bench": ("frontend_components.bench_votes", "measurements: a step's time, what a preset learns, methods, votes"),
+    "votes": ("frontend_components.judging.votes_command", "export and import the votes of a review set"),
+    "bench": (
+        "frontend_components.judging.bench_votes",
+        "measurements: a step, a preset, the methods, votes",
+    ),
 }
 
 

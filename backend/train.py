@@ -1,12 +1,8 @@
-"""The training loop, and `espalier train`: the same program with and without a database, a worker or a page."""
+"""The training loop: the same with and without a database, a worker or a page."""
 
 from __future__ import annotations
 
-import argparse
 import math
-import signal
-import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -19,14 +15,13 @@ import torch
 from torch import Tensor
 
 from backend import advantages, checkpoint, judged_groups, media
-from backend.config import RunConfig, dump, load
+from backend.config import RunConfig, dump
 from backend.device import pick
 from backend.evaluate import Evaluated, Item, evaluate, generate, generator, items_of, report, score
 from backend.events import (
     CheckpointSaved,
     EvaluationDone,
     Event,
-    EventLog,
     Progress,
     RunEnded,
     RunStarted,
@@ -36,7 +31,6 @@ from backend.events import (
 )
 from backend.facts import environment
 from backend.groups import Groups
-from backend.headline import headline
 from backend.models.weights import Ema, Old
 from backend.preferences import judged_folder
 from backend.prompts import check
@@ -325,27 +319,6 @@ def _spread(evaluated: Evaluated, number: int) -> list[int]:
     return [first[int(k * len(first) / number)] for k in range(number)]
 
 
-class StopRequest:
-    """Set by a `stop` line or the end of standard input, SIGTERM, or Ctrl+C."""
-
-    def __init__(self, watch_stdin: bool) -> None:
-        self._asked = threading.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: self._asked.set())
-        if watch_stdin:
-            threading.Thread(target=self._watch, daemon=True).start()
-
-    def _watch(self) -> None:
-        # EOF means that the supervisor is gone, so this run is nobody's any more
-        for line in iter(sys.stdin.readline, ""):
-            if line.strip() == "stop":
-                break
-        self._asked.set()
-
-    def __call__(self) -> bool:
-        return self._asked.is_set()
-
-
 def _texts(config: RunConfig) -> Iterator[str]:
     """Every prompt that a run samples or evaluates."""
     yield from (item.prompt for item in items_of(config))
@@ -394,60 +367,3 @@ def train(
             )
         )
         return "failed"
-
-
-class _Bar:
-    """A progress bar over steps, fed by the events."""
-
-    def __init__(self, log: EventLog, total: int, quiet: bool) -> None:
-        from tqdm import tqdm
-
-        self._log = log
-        self._bar = tqdm(total=total, unit="step", disable=quiet, dynamic_ncols=True)
-
-    def __call__(self, event: Event) -> None:
-        self._log(event)
-        if isinstance(event, RunStarted):
-            self._bar.update(event.start_step - self._bar.n)
-        elif isinstance(event, StepDone):
-            self._bar.set_postfix(reward=f"{event.metrics['train/reward_mean'] or 0:.3f}")
-            self._bar.update(event.step - self._bar.n)
-        elif isinstance(event, EvaluationDone):
-            for name, value in headline(event.report).items():
-                self._bar.write(f"step {event.step}: {name} {value}")
-        elif isinstance(event, RunEnded):
-            self._bar.close()
-
-
-def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="espalier train", description="Train a run in this process.")
-    parser.add_argument("config", type=Path, help="a YAML file, for example configs/shapes-branchgrpo.yaml")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="run folder: events, media, checkpoints")
-    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override a setting")
-    parser.add_argument("--resume", action="store_true", help="go on from the newest complete checkpoint in DIR")
-    parser.add_argument("--watch-stdin", action="store_true", help="stop at a `stop` line or the end of standard input")
-    parser.add_argument(
-        "--for",
-        dest="seconds",
-        type=float,
-        default=math.inf,
-        metavar="SECONDS",
-        help="end after so many seconds of training steps; evaluations do not count, and the last one is made",
-    )
-    options = parser.parse_args(argv)
-    try:
-        config = load(options.config, options.set)
-        if not options.resume and (options.out / "events.jsonl").exists():
-            raise ValueError(f"--out: {options.out} already holds a run; add --resume to go on, or name another folder")
-    except ValueError as error:
-        print(f"espalier train: {error}", file=sys.stderr)
-        return 2
-    options.out.mkdir(parents=True, exist_ok=True)
-    if (options.out / "config.yaml").resolve() != options.config.resolve():
-        (options.out / "config.yaml").write_text(dump(config), encoding="utf-8")
-    stop = StopRequest(options.watch_stdin)
-    log = EventLog(options.out / "events.jsonl")
-    bar = _Bar(log, config.steps, options.watch_stdin)
-    outcome = train(config, options.out, bar, stop, options.resume, options.seconds)
-    log.close()
-    return 1 if outcome == "failed" else 0

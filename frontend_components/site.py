@@ -12,25 +12,10 @@ from fastapi import FastAPI
 from fastapi.responses import FileResponse, Response
 from fastapi.staticfiles import StaticFiles
 
-from frontend_components import (
-    api,
-    compare,
-    desk,
-    desk_api,
-    drafts,
-    launch,
-    leaderboard,
-    live,
-    media,
-    review_api,
-    reviews,
-    run,
-    runs,
-    tree,
-    vote_api,
-)
+from frontend_components import api, compare, desk, drafts, launch, leaderboard, live, media, reviews, run, runs, tree
 from frontend_components.body_limit import BodyLimit
 from frontend_components.guard import Guard
+from frontend_components.judging import desk_api, review_api, vote_api
 from frontend_components.page import HEAD, STATIC
 from frontend_components.theme import theme
 

@@ -1,5 +1,5 @@
 // What can be done with the votes: files in the forms that others read, and training on them.
-import { at, page, post } from "./api.js";
+import { page, post } from "./api.js";
 import { card, el } from "./dom.js";
 import { explain, field, select, text } from "./newset.js";
 
@@ -19,7 +19,6 @@ const METHODS = [
 export class VotesOut {
   constructor(id) {
     this.id = id;
-    this.training = el("div", { hidden: true }, this.form());
     this.element = card(
       "Use the votes",
       el(
@@ -37,7 +36,7 @@ export class VotesOut {
             ),
           ),
         ),
-        this.training,
+        this.form(),
       ),
     );
     this.element.hidden = true;
@@ -46,20 +45,11 @@ export class VotesOut {
   /** Nothing can be exported or learned without votes. */
   show(standing) {
     this.element.hidden = standing.votes === 0;
-    if (standing.votes && this.offered === undefined) this.offer();
-  }
-
-  /** Training is offered where the server has it. */
-  async offer() {
-    this.offered = false;
-    const api = await (await fetch(at("api/v1/openapi.json"))).json();
-    this.offered = Object.keys(api.paths).some((path) => /\/review-sets\/\{\w+\}\/train$/.test(path));
-    this.training.hidden = !this.offered;
   }
 
   form() {
     const method = select(METHODS, "dpo");
-    const steps = text("Training steps", "100");
+    const steps = text("Training steps", "");
     const name = text("Name of the run", "from votes");
     const problem = el("p.note.bad", { role: "alert", hidden: true });
     const start = el("button.primary", { type: "submit" }, "Train on these votes");
@@ -67,7 +57,8 @@ export class VotesOut {
       event.preventDefault();
       start.disabled = true;
       try {
-        const body = { method: method.value, steps: Number(steps.value), name: name.value.trim() };
+        const asked = steps.value.trim();
+        const body = { method: method.value, steps: asked ? Number(asked) : null, name: name.value.trim() };
         const made = await post(`review-sets/${this.id}/train`, body);
         location.assign(page("run", { id: made.id }));
       } catch (refused) {
@@ -80,7 +71,7 @@ export class VotesOut {
       "form.row.add-reviewer",
       { onsubmit: submit },
       field("Method", method),
-      field("Training steps", steps),
+      field("Training steps", steps, "empty: 2.5 passes over the pairs"),
       field("Name of the run", name),
       start,
       problem,

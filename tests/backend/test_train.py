@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from backend import checkpoint, events, train
+from backend import checkpoint, events, train, train_command
 from backend.device import pick
 from backend.events import CheckpointSaved, EvaluationDone, RunEnded, RunStarted, SamplesSaved, StepDone, TreeDrawn
 from tests.backend.rewards.http_server import serving
@@ -139,9 +139,9 @@ def test_the_command_trains_and_refuses_to_overwrite(small, tmp_path, capsys):
     file = tmp_path / "c.yaml"
     file.write_text(dump(small("steps=1")))
     out = tmp_path / "run"
-    assert train.main([str(file), "--out", str(out)]) == 0
+    assert train_command.main([str(file), "--out", str(out)]) == 0
     assert json.loads((out / "events.jsonl").read_text().splitlines()[-1])["outcome"] == "done"
-    assert train.main([str(file), "--out", str(out)]) == 2
+    assert train_command.main([str(file), "--out", str(out)]) == 2
     assert "--resume" in capsys.readouterr().err
 
 

@@ -10,7 +10,8 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 from db.session import migrate
-from frontend_components import api, desk_api, drafts, live, media, review_api, vote_api
+from frontend_components import api, drafts, live, media
+from frontend_components.judging import desk_api, review_api, vote_api
 from tests.frontend_components import demo
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from frontend_components import bench_votes
+from frontend_components.judging import bench_votes
 
 
 def test_every_answered_vote_is_stored(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from frontend_components.loop import Size, loop
+from frontend_components.judging.loop import Size, loop
 
 SMALL = (
     "sampling.steps=4",

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image, PngImagePlugin
 
-from frontend_components import blind
+from frontend_components.judging import blind
 
 
 def box(kind: bytes, content: bytes) -> bytes:

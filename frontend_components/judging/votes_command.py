@@ -10,8 +10,8 @@ from pathlib import Path
 from backend.preferences import exchange, judged_folder
 from db.session import migrate, reading, writing
 from db.settings import settings
-from frontend_components import review_archive
-from frontend_components.vote_training import TrainIn, judged, run_config
+from frontend_components.judging import review_archive
+from frontend_components.judging.vote_training import TrainIn, judged, run_config
 
 
 def main(argv: list[str]) -> int:

@@ -14,10 +14,10 @@ from db import reviews
 from db.models import Reviewer
 from db.session import reading, writing
 from db.settings import settings
-from frontend_components import review_archive
 from frontend_components.api import PERSON, FromRow, Launched, found
-from frontend_components.review_judgements import standing_of
-from frontend_components.review_sources import Source, draw
+from frontend_components.judging import review_archive
+from frontend_components.judging.review_judgements import standing_of
+from frontend_components.judging.review_sources import Source, draw
 
 router = APIRouter(prefix="/api/v1")
 

@@ -18,8 +18,8 @@ from backend.shapes import render
 from backend.shapes.prompts import parse
 from db import artifacts, reviews, runs
 from db.session import reading, writing
-from frontend_components import votes_command
-from frontend_components.vote_training import FEWEST
+from frontend_components.judging import votes_command
+from frontend_components.judging.vote_training import FEWEST
 from tests.db.review_rows import cast, current, invite, sit
 
 PROMPTS = [prompt.text for prompt in held_out("shapes-test")]

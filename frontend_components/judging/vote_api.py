@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from db.settings import settings
 from frontend_components.api import PERSON, Launched, found
-from frontend_components.vote_training import TrainIn, judged, run_config
+from frontend_components.judging.vote_training import TrainIn, judged, run_config
 
 router = APIRouter(prefix="/api/v1")
 FIT_SECONDS = 1800

@@ -104,7 +104,7 @@ def serving() -> Iterator[int]:
     command = [sys.executable, "-m", "app", "serve", "--host", "127.0.0.1", "--port", str(port), "--no-worker"]
     # No run is launched, so that no broker is needed.
     environment = os.environ | {"CELERY_BROKER_URL": "memory://"}
-    server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[1])
+    server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[2])
     try:
         deadline = time.monotonic() + START_SECONDS
         while not _answers(port):

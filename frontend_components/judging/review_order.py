@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from db import reviews, votes
 from db.session import reading, writing
-from frontend_components.review_judgements import judgements
+from frontend_components.judging.review_judgements import judgements
 
 EVERY = 10  # votes
 AHEAD = 40  # pairs that are put in order; more than reviewers take until the next time

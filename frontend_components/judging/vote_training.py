@@ -15,7 +15,7 @@ from backend.preferences.decided import Decided, decided
 from db import artifacts, runs
 from db.session import reading
 from db.settings import settings
-from frontend_components import review_archive
+from frontend_components.judging import review_archive
 
 if TYPE_CHECKING:
     from backend.config import RunConfig

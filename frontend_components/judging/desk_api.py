@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 from db import artifacts, showings, votes
 from db.session import reading
 from db.settings import settings
-from frontend_components.blind import blind
 from frontend_components.byte_range import ranged
-from frontend_components.review_order import reorder_when_due
+from frontend_components.judging.blind import blind
+from frontend_components.judging.review_order import reorder_when_due
 
 router = APIRouter()
 V1 = "/api/v1"

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from db import reviews
 from db.session import reading
-from frontend_components import votes_command
+from frontend_components.judging import votes_command
 from tests.frontend_components.judging import SETS, desk, invite, judge_all, make_set, vote
 
 

@@ -1,6 +1,6 @@
 """The whole loop, by HTTP as the pages do it: train, judge, export, train on the votes, judge again.
 
-    python -m frontend_components.loop --out DIR
+    python -m frontend_components.judging.loop --out DIR
 
 The server is `espalier serve` with a worker and data of its own in DIR. Reviewers are simulated: they look at the blind
 pictures, know what the prompt asks for, and err at a known rate. docs/votes.md tells what each step is by hand.
@@ -98,7 +98,7 @@ def serving(data: Path) -> Iterator[Site]:
             env=environment | {"ESPALIER_DATA": str(data)},
             stdout=log,
             stderr=log,
-            cwd=Path(__file__).parents[1],
+            cwd=Path(__file__).parents[2],
         )
     site = Site(f"http://127.0.0.1:{port}")
     try:
@@ -206,7 +206,7 @@ def _board(board: dict[str, Any]) -> str:
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="python -m frontend_components.loop", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m frontend_components.judging.loop", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="an empty folder for all data")
     parser.add_argument("--steps", type=int, default=Size.steps, help="of the first run (default: %(default)s)")
     parser.add_argument("--shown", type=int, default=Size.shown, help="held-out samples to judge of a model")

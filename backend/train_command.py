@@ -1,0 +1,93 @@
+"""`espalier train`: a run in this process, with a progress bar; stopped by a line on standard input or a signal."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from backend.config import dump, load
+from backend.events import EvaluationDone, Event, EventLog, RunEnded, RunStarted, StepDone
+from backend.headline import headline
+from backend.train import train
+
+
+class StopRequest:
+    """Set by a `stop` line or the end of standard input, SIGTERM, or Ctrl+C."""
+
+    def __init__(self, watch_stdin: bool) -> None:
+        self._asked = threading.Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: self._asked.set())
+        if watch_stdin:
+            threading.Thread(target=self._watch, daemon=True).start()
+
+    def _watch(self) -> None:
+        # EOF means that the supervisor is gone, so this run is nobody's any more
+        for line in iter(sys.stdin.readline, ""):
+            if line.strip() == "stop":
+                break
+        self._asked.set()
+
+    def __call__(self) -> bool:
+        return self._asked.is_set()
+
+
+class _Bar:
+    """A progress bar over steps, fed by the events."""
+
+    def __init__(self, log: EventLog, total: int, quiet: bool) -> None:
+        from tqdm import tqdm
+
+        self._log = log
+        self._bar = tqdm(total=total, unit="step", disable=quiet, dynamic_ncols=True)
+
+    def __call__(self, event: Event) -> None:
+        self._log(event)
+        if isinstance(event, RunStarted):
+            self._bar.update(event.start_step - self._bar.n)
+        elif isinstance(event, StepDone):
+            self._bar.set_postfix(reward=f"{event.metrics['train/reward_mean'] or 0:.3f}")
+            self._bar.update(event.step - self._bar.n)
+        elif isinstance(event, EvaluationDone):
+            for name, value in headline(event.report).items():
+                self._bar.write(f"step {event.step}: {name} {value}")
+        elif isinstance(event, RunEnded):
+            self._bar.close()
+
+
+def main(argv: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="espalier train", description="Train a run in this process.")
+    parser.add_argument("config", type=Path, help="a YAML file, for example configs/shapes-branchgrpo.yaml")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="run folder: events, media, checkpoints")
+    parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override a setting")
+    parser.add_argument("--resume", action="store_true", help="go on from the newest complete checkpoint in DIR")
+    parser.add_argument("--watch-stdin", action="store_true", help="stop at a `stop` line or the end of standard input")
+    parser.add_argument(
+        "--for",
+        dest="seconds",
+        type=float,
+        default=math.inf,
+        metavar="SECONDS",
+        help="end after so many seconds of training steps; evaluations do not count, and the last one is made",
+    )
+    options = parser.parse_args(argv)
+    try:
+        config = load(options.config, options.set)
+        if not options.resume and (options.out / "events.jsonl").exists():
+            raise ValueError(f"--out: {options.out} already holds a run; add --resume to go on, or name another folder")
+    except ValueError as error:
+        print(f"espalier train: {error}", file=sys.stderr)
+        return 2
+    options.out.mkdir(parents=True, exist_ok=True)
+    if (options.out / "config.yaml").resolve() != options.config.resolve():
+        (options.out / "config.yaml").write_text(dump(config), encoding="utf-8")
+    stop = StopRequest(options.watch_stdin)
+    log = EventLog(options.out / "events.jsonl")
+    bar = _Bar(log, config.steps, options.watch_stdin)
+    outcome = train(config, options.out, bar, stop, options.resume, options.seconds)
+    log.close()
+    return 1 if outcome == "failed" else 0
