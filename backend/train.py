@@ -261,7 +261,7 @@ class Trainer:
                 prompt=items[i].prompt,
                 seed=items[i].seed,
                 task=items[i].task or None,
-                media=media.save_image(self.run_dir, frames[i, 0]),
+                media=media.save_sample(self.run_dir, frames[i]),
                 scores={
                     name: round(float(values[i]), 6) if math.isfinite(values[i]) else None
                     for name, values in scores.items()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from db.models import Artifact
@@ -21,3 +22,9 @@ def get(session: Session, sha256: str) -> Artifact:
     if artifact is None:
         raise LookupError(f"media {sha256}: there is none of this hash")
     return artifact
+
+
+def mimes(session: Session, hashes: list[str]) -> dict[str, str]:
+    """The media type of each file that is stored."""
+    query = select(Artifact.sha256, Artifact.mime).where(Artifact.sha256.in_(hashes))
+    return {row.sha256: row.mime for row in session.execute(query)}

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query, Response
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from db import checkpoints, evaluations, metrics, runs, samples, trees
+from db import artifacts, checkpoints, evaluations, metrics, runs, samples, trees
 from db.session import reading
 from frontend_components.drafts import Problem, problems_of, prompts_of
 
@@ -91,6 +91,7 @@ class SampleOut(FromRow):
     task: str | None
     seed: int
     sha256: str
+    mime: str = "image/png"
     scores: dict[str, float | None]
 
 
@@ -216,7 +217,10 @@ def sample_steps(run_id: str, collection: str) -> list[int]:
 @router.get("/runs/{run_id}/samples/{collection}/{step}")
 def samples_at(run_id: str, collection: str, step: int) -> list[SampleOut]:
     with reading() as session:
-        return [SampleOut.model_validate(row) for row in samples.at(session, run_id, collection, step)]
+        rows = samples.at(session, run_id, collection, step)
+        mimes = artifacts.mimes(session, [row.sha256 for row in rows])
+        found = [SampleOut.model_validate(row) for row in rows]
+        return [one.model_copy(update={"mime": mimes.get(one.sha256, one.mime)}) for one in found]
 
 
 @router.get("/runs/{run_id}/evaluations")

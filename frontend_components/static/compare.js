@@ -1,9 +1,10 @@
 // Base and tuned side by side: the same prompts, the same seeds, two steps of training.
-import { asked, follow, get, media, page, remember } from "./api.js";
+import { asked, follow, get, page, remember } from "./api.js";
 import { card, el, fill, oneAtATime } from "./dom.js";
 import { evaluationTable } from "./evaluation.js";
 import { number } from "./format.js";
 import { kindsOf, mark, outcome } from "./outcome.js";
+import { sampleElement, together } from "./sample.js";
 import { Wipe } from "./wipe.js";
 
 export async function mount(element) {
@@ -181,14 +182,17 @@ class Compare {
   }
 
   pairCard(one, open) {
+    const size = { alt: "", width: 132, height: 132 };
+    const [left, right] = [sampleElement(one.before, size), sampleElement(one.after, size)];
+    together(left, right);
     return el(
       "button.pair",
       { onclick: open, "aria-label": `${one.prompt}: ${one.words}. Open large.` },
       el(
         "span.both",
         {},
-        side(one.before, one.from === 0 ? "base" : "step " + one.from),
-        side(one.after, one.to === 0 ? "base" : "step " + one.to),
+        side(left, one.before, one.from === 0 ? "base" : "step " + one.from),
+        side(right, one.after, one.to === 0 ? "base" : "step " + one.to),
       ),
       el("span.pair-prompt", {}, one.prompt),
       el("span.quiet.small", {}, [one.task, "seed " + one.before.seed].filter(Boolean).join(" · ")),
@@ -200,11 +204,11 @@ function pair(before, after, from, to) {
   return { before, after, from, to, ...outcome(before.scores, after.scores), prompt: before.prompt, task: before.task };
 }
 
-function side(row, name) {
+function side(shown, row, name) {
   return el(
     "span.side",
     {},
-    el("img", { src: media(row.sha256), alt: "", width: 132, height: 132, loading: "lazy", decoding: "async" }),
+    shown,
     el("span.row.tight.small", {}, name, mark(row.scores)),
   );
 }

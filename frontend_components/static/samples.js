@@ -1,7 +1,8 @@
 // The watched prompts at fixed seeds: one slider moves all of them through training.
-import { get, media } from "./api.js";
+import { get } from "./api.js";
 import { card, el, fill, oneAtATime } from "./dom.js";
 import { number } from "./format.js";
+import { sampleElement } from "./sample.js";
 
 export class Samples {
   constructor(run) {
@@ -44,14 +45,7 @@ export class Samples {
         el(
           "figure",
           {},
-          el("img", {
-            src: media(row.sha256),
-            alt: `${row.prompt}, seed ${row.seed}, step ${step}`,
-            width: 150,
-            height: 150,
-            loading: "lazy",
-            decoding: "async",
-          }),
+          sampleElement(row, { alt: `${row.prompt}, seed ${row.seed}, step ${step}`, width: 150, height: 150 }),
           el(
             "figcaption",
             {},

@@ -1,17 +1,18 @@
 // Two images on top of each other with a border to move: the large view of a pair.
-import { media } from "./api.js";
 import { el, fill } from "./dom.js";
 import { number, signed } from "./format.js";
 import { mark } from "./outcome.js";
+import { sampleElement, together } from "./sample.js";
 
 // Small images are shown with their pixels, not blurred up.
 function large(row, alt) {
-  const image = el("img", {
-    src: media(row.sha256),
+  const shown = sampleElement(row, {
     alt,
-    onload: () => (image.style.imageRendering = image.naturalWidth <= 160 ? "pixelated" : "auto"),
+    loading: null,
+    onload: () => (shown.style.imageRendering = shown.naturalWidth <= 160 ? "pixelated" : "auto"),
+    onloadedmetadata: () => (shown.style.imageRendering = shown.videoWidth <= 160 ? "pixelated" : "auto"),
   });
-  return image;
+  return shown;
 }
 
 export class Wipe {
@@ -53,7 +54,9 @@ export class Wipe {
     };
     border.addEventListener("input", move);
     move();
-    const stack = el("div.wipe-stack", {}, large(after, "after"), top, edge);
+    const under = large(after, "after");
+    together(under, top);
+    const stack = el("div.wipe-stack", {}, under, top, edge);
     stack.addEventListener("pointermove", (event) => {
       border.value = (100 * event.offsetX) / stack.clientWidth;
       move();
