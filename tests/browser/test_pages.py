@@ -146,7 +146,7 @@ def test_yaml_and_form_follow_each_other(visit: Visit, site: Site):
 def test_rewards_are_added_to_a_draft_and_repeats_are_refused(visit: Visit, site: Site):
     page = visit.open("/")
     expect(page.locator(".costs")).to_contain_text("47", timeout=60_000)
-    rewards = page.locator(".field[data-kind=list]")
+    rewards = page.locator(".field[data-kind=list]").first  # the second is that of held-out rewards
     problem = rewards.locator(":scope > .problem")
     add = rewards.get_by_role("button", name="Add nearest_truth")
     add.click()
