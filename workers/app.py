@@ -10,8 +10,10 @@ import signal
 import socket
 import sys
 import threading
+import warnings
 from typing import Any
 
+from celery.exceptions import SecurityWarning
 from celery.signals import worker_ready, worker_shutting_down
 
 from db.session import migrate
@@ -43,6 +45,8 @@ def main(argv: list[str]) -> int:
 
 
 def _work(url: str, name: str, slots: int) -> int:
+    # it warns root of pickled tasks, and JSON alone is accepted here
+    warnings.filterwarnings("ignore", category=SecurityWarning)
     app = celery_app(url)
     register(app, slots)
     sweeper = Sweeper(name, slots)

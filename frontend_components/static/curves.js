@@ -115,11 +115,16 @@ export class Curves {
   add({ step, metrics }) {
     const last = this.data.steps.at(-1) ?? -1;
     if (step !== last + 1) return this.load();
-    this.data.steps.push(step);
-    for (const name of new Set([...Object.keys(this.data.values), ...Object.keys(metrics)])) {
-      this.data.values[name] ??= this.data.steps.slice(1).map(() => null);
-      this.data.values[name].push(metrics[name] ?? null);
-    }
+    // new arrays each time: Plotly takes one that it has seen before for unchanged
+    const { steps, times, values } = this.data;
+    const names = new Set([...Object.keys(values), ...Object.keys(metrics)]);
+    this.data = {
+      steps: [...steps, step],
+      times,
+      values: Object.fromEntries(
+        [...names].map((name) => [name, [...(values[name] ?? steps.map(() => null)), metrics[name] ?? null]]),
+      ),
+    };
     this.draw();
   }
 

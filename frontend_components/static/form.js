@@ -178,15 +178,17 @@ export class Form {
       );
     const names = Object.keys(variants);
     const adding = el(
-      "div.row",
-      {},
-      names.map((name) =>
-        el(
-          "button.plain",
-          { type: "button", onclick: () => (this.set(path, [...this.at(path), structuredClone(start[name])]), show()) },
-          "Add " + name,
-        ),
-      ),
+      "select.adding",
+      {
+        "aria-label": "Add to " + (LABELS[path] ?? words(description.name)),
+        onchange: () => {
+          this.set(path, [...this.at(path), structuredClone(start[adding.value])]);
+          adding.value = "";
+          show();
+        },
+      },
+      el("option", { value: "" }, "Add…"),
+      names.map((name) => el("option", { value: name }, name)),
     );
     show();
     const host = el("div.list");

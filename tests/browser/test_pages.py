@@ -148,11 +148,11 @@ def test_rewards_are_added_to_a_draft_and_repeats_are_refused(visit: Visit, site
     expect(page.locator(".costs")).to_contain_text("47", timeout=60_000)
     rewards = page.locator(".field[data-kind=list]").first  # the second is that of held-out rewards
     problem = rewards.locator(":scope > .problem")
-    add = rewards.get_by_role("button", name="Add nearest_truth")
-    add.click()
+    add = rewards.get_by_label("Add to Rewards")
+    add.select_option("nearest_truth")
     expect(page.locator(".command")).to_contain_text("nearest_truth")
     expect(rewards.locator(".item")).to_have_count(2)
-    add.click()
+    add.select_option("nearest_truth")
     expect(problem).to_contain_text("nearest_truth is there 2 times")
     rewards.get_by_role("button", name="Remove nearest_truth").last.click()
     expect(problem).to_be_hidden()
@@ -171,13 +171,22 @@ def test_stored_groups_cost_no_rollout_and_can_be_left_out(visit: Visit, site: S
     expect(page.locator(".command")).to_contain_text("--set groups=null")
 
 
+DRAWN = """([title, points]) => {
+    const plot = document.querySelector(`.card[aria-label="${title}"] .js-plotly-plot`);
+    return plot.calcdata.at(-1).length === points;
+}"""
+
+
 def test_a_running_page_grows_by_itself(visit: Visit, site: Site):
     page = visit.open(f"/run?id={site.running}")
     expect(page.locator(".run-progress")).to_contain_text("step 9 of 24")
     page.wait_for_selector(".run-head[data-live=true]")
     with writing() as session:
-        stream.publish(session, site.running, "step", {"step": 10, "metrics": {"train/reward_mean": 0.5}})
+        metrics = {"train/reward_mean": 0.5, "time/rollout": 1.0, "time/reward": 0.1, "time/loss": 2.0}
+        stream.publish(session, site.running, "step", {"step": 10, "metrics": metrics})
     expect(page.locator(".run-progress")).to_contain_text("step 10 of 24")
+    for title in ("Reward", "Time per step"):
+        page.wait_for_function(DRAWN, arg=[title, 10])
     expect(page.locator(".run-head")).to_contain_text("just now")
 
 
