@@ -76,9 +76,13 @@ def save(
     marker = {"step": step, "files": {path.name: digest(path) for path in files}}
     (temporary / MARKER).write_text(json.dumps(marker, indent=1))
     sync(temporary / MARKER)
-    shutil.rmtree(final, ignore_errors=True)
+    before = run_dir / f".checkpoint-{step}.before"
+    shutil.rmtree(before, ignore_errors=True)
+    if final.exists():  # the same step again, as when a stop follows a periodic save: there is a whole one all the time
+        final.rename(before)
     temporary.rename(final)
     sync(run_dir)
+    shutil.rmtree(before, ignore_errors=True)
     return final
 
 
@@ -141,11 +145,18 @@ def resume(
     from safetensors.torch import load_file
 
     step = load_weights(folder, policy)
-    optimizer.load_state_dict(torch.load(folder / "optimizer.pt", weights_only=True))
+    # states are read to the CPU and copied to where the tensors are: a run may go on on another device
+    optimizer.load_state_dict(torch.load(folder / "optimizer.pt", weights_only=True, map_location="cpu"))
     if ema is not None:
-        ema.shadow = load_file(folder / "ema.safetensors")
+        _copy(load_file(folder / "ema.safetensors"), ema.shadow)
     if policy.tuned.old is not None:
-        policy.tuned.old.values = load_file(folder / "old.safetensors")
+        _copy(load_file(folder / "old.safetensors"), policy.tuned.old.values)
     if memory is not None:
-        memory.load_state_dict(torch.load(folder / "memory.pt", weights_only=True))
+        memory.load_state_dict(torch.load(folder / "memory.pt", weights_only=True, map_location="cpu"))
     return step
+
+
+@torch.no_grad()
+def _copy(stored: dict[str, Tensor], into: dict[str, Tensor]) -> None:
+    for name, value in into.items():
+        value.copy_(stored[name])

@@ -36,6 +36,11 @@ def encode(
     encode_frames: frames [N, 1, 3, H, W] in 0..1 -> latents of `base`. Raises ValueError where nothing is decided.
     """
     if (out / groups.NOTES).is_file():
+        made_from = groups.Notes.model_validate_json((out / groups.NOTES).read_text(encoding="utf-8")).made.get("votes")
+        if made_from != str(folder):
+            raise ValueError(
+                f"groups: {out} was made from {made_from}, not from {folder}; train on other votes in another folder"
+            )
         return out
     found, files = judged_folder.read(folder)
     if not found.pairs:

@@ -202,6 +202,8 @@ class Trainer:
             return "stopped"
         if start == 0:
             self.save_watched(0)
+        elif self._evaluation_is_due(start) and not self.evaluate(start):
+            return "stopped"  # a run that was cut off after its checkpoint lacks the evaluation that follows it
         self.emit(Progress(step=start, phase="train", done=start, total=config.steps))
         self.finished, trained = start, 0.0
         for step in range(start, config.steps):
@@ -217,14 +219,20 @@ class Trainer:
             self.emit(StepDone(step=done, metrics=_finite_or_none(metrics)))
             if done % every.samples_every == 0 or last:
                 self.save_watched(done)
-            if done % every.checkpoint_every == 0 or last:
+            saved = done % every.checkpoint_every == 0 or last
+            if saved:
                 self.save(done)
-            asked = config.evaluation.every and done % config.evaluation.every == 0
-            if (asked or last) and not self.evaluate(done):
+            if (last or self._evaluation_is_due(done)) and not self.evaluate(done):
+                if not saved:
+                    self.save(done)
                 return "stopped"
             if last:
                 break
         return "done"
+
+    def _evaluation_is_due(self, step: int) -> bool:
+        every = self.config.evaluation.every
+        return step == self.config.steps or bool(every and step % every == 0)
 
     def evaluate(self, step: int) -> bool:
         """Evaluate the present weights on the held-out list; False when stopped on the way."""

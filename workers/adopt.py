@@ -7,6 +7,7 @@ import shutil
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from uuid import uuid4
 
 from backend import events
 from db import runs
@@ -30,19 +31,26 @@ def adopt(folder: Path, owner: str = "local") -> str:
         if not (folder / name).is_file():
             raise ValueError(f"DIR: {folder} holds no {name}; give the --out folder of `espalier train`")
     config = load(folder / "config.yaml")
-    with writing() as session:
-        row = runs.create(session, name=config.name, config=config.model_dump(mode="json"), preset=None, owner=owner)
-        run_id = row.id
-        attempt = runs.claim(session, run_id, WHO, LEASE_SECONDS)  # before any worker can see it
+    copied = settings().runs / f".importing-{uuid4().hex}"  # a copy that fails leaves no row behind
+    try:
+        shutil.copytree(folder, copied, ignore=shutil.ignore_patterns(".*"))
+        with writing() as session:
+            values = config.model_dump(mode="json")
+            run_id = runs.create(session, name=config.name, config=values, preset=None, owner=owner).id
+            attempt = runs.claim(session, run_id, WHO, LEASE_SECONDS)  # before any worker can see it
+        copied.rename(settings().run_dir(run_id))
+    finally:
+        shutil.rmtree(copied, ignore_errors=True)
     assert attempt is not None
-    shutil.copytree(folder, settings().run_dir(run_id), ignore=shutil.ignore_patterns(".*.writing"))
-    ended = None
+    offset = -1
     while True:
         with writing() as session:
+            runs.renew(session, run_id, attempt, LEASE_SECONDS)
             batch = ingest(session, run_id, attempt)
-        ended = batch.ended or ended
-        if not batch.num_events:
+        if batch.offset == offset:
             break
+        offset = batch.offset
+    ended = _last_word(folder)
     with writing() as session:
         to = ended.outcome if ended else "stopped"
         why = (ended.what or "" if ended else "its events tell no end") or f"imported from {folder}"
@@ -50,6 +58,14 @@ def adopt(folder: Path, owner: str = "local") -> str:
         run = runs.get(session, run_id)
         run.started_at, run.ended_at = _first_time(folder) or run.started_at, run.heartbeat_at
     return run_id
+
+
+def _last_word(folder: Path) -> events.RunEnded | None:
+    """How the run ended; None where it was started again after that, and nothing tells the end of it."""
+    bounds = [
+        one for one in events.read(folder / "events.jsonl") if isinstance(one, events.RunStarted | events.RunEnded)
+    ]
+    return bounds[-1] if bounds and isinstance(bounds[-1], events.RunEnded) else None
 
 
 def _first_time(folder: Path) -> datetime | None:
@@ -67,7 +83,7 @@ def main(argv: list[str]) -> int:
     migrate()
     try:
         print(adopt(options.folder))
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         print(f"espalier import: {error}", file=sys.stderr)
         return 2
     return 0

@@ -59,8 +59,11 @@ class NFT(ForwardProcess):
             r = optimality.flatten()[items.to(x0.device) // chosen.shape[-1]]
             return self._evaluate(policy, rollout, matching.noised(rollout, drawn, items), r)
 
-        for part in matching.deal(chosen.numel(), self.updates_per_rollout, generator):
-            yield from matching.accumulate(part, self.micro_batch, evaluate)
+        # a sample that was not judged would be pulled back to the old weights: r = 1/2 is no gradient only there
+        assert rollout.rewards is not None
+        judged = (~rollout.rewards.isnan()).flatten().repeat_interleave(chosen.shape[-1]).nonzero().flatten()
+        for part in matching.deal(len(judged), self.updates_per_rollout, generator):
+            yield from matching.accumulate(judged.cpu()[part], self.micro_batch, evaluate)
         policy.track_old(old_decay(step + 1, self.old_decay))
 
     def training_cost(self, plan: Plan) -> Cost:

@@ -7,7 +7,15 @@ import torch
 
 from backend import checkpoint, events, train, train_command
 from backend.device import pick
-from backend.events import CheckpointSaved, EvaluationDone, RunEnded, RunStarted, SamplesSaved, StepDone, TreeDrawn
+from backend.events import (
+    CheckpointSaved,
+    EvaluationDone,
+    RunEnded,
+    RunStarted,
+    SamplesSaved,
+    StepDone,
+    TreeDrawn,
+)
 from tests.backend.rewards.http_server import serving
 
 LORA = "model.tuning={kind: lora, rank: 4, alpha: 8}"
@@ -97,6 +105,41 @@ def test_four_steps_equal_two_and_a_resume_and_two(small, tmp_path, tuning, ema)
     whole, parts = trained(tmp_path / "whole", 4), trained(folder, 4)
     assert whole.keys() == parts.keys()
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
+
+
+def once(kind, step, seen):
+    """Asked to stop as soon as an event of this kind and step has come, which is before the evaluation after it."""
+    return lambda: any(isinstance(one, kind) and one.step == step for one in seen)
+
+
+def test_a_stop_in_an_evaluation_on_the_way_saves_the_steps_before_it(small, tmp_path):
+    seen = []
+    config = small("evaluation.every=3")
+    stop = once(StepDone, 3, seen)
+    assert train.train(config, tmp_path, seen.append, stop, resume=False) == "stopped"
+    assert checkpoint.latest(tmp_path).name == "checkpoint-3"
+
+
+def test_an_evaluation_that_was_cut_off_is_made_up_for(small, tmp_path):
+    seen = []
+    stop = once(CheckpointSaved, 4, seen)
+    assert train.train(small(), tmp_path, seen.append, stop, resume=False) == "stopped"
+    assert [one.step for one in seen if isinstance(one, EvaluationDone)] == [0]
+    outcome, more = run(small(), tmp_path, resume=True)
+    assert outcome == "done"
+    assert [one.step for one in more if isinstance(one, EvaluationDone)] == [4]
+
+
+def test_saving_a_step_again_replaces_it_whole(small, tmp_path):
+    run(small(), tmp_path)
+    before = trained(tmp_path, 4)
+    policy = small().model.load(pick(), 0)
+    optimizer = torch.optim.AdamW(policy.tuned.parameters())
+    checkpoint.resume(tmp_path / "checkpoint-4", policy, torch.optim.AdamW(policy.tuned.parameters()), None)
+    checkpoint.save(tmp_path, 4, policy, optimizer, None, "name: again\n")
+    assert checkpoint.latest(tmp_path).name == "checkpoint-4"
+    assert all(torch.equal(before[name], value) for name, value in trained(tmp_path, 4).items())
+    assert [path.name for path in tmp_path.glob(".checkpoint-*")] == []
 
 
 def test_a_torn_checkpoint_is_passed_over(small, tmp_path):

@@ -4,7 +4,7 @@ import pytest
 
 from backend.config import dump, load, preset_path
 from backend.events import EventLog, RunEnded, parse
-from db import metrics
+from db import metrics, runs
 from db.session import reading
 from tests.workers.conftest import row
 from tests.workers.test_ingest import started, step
@@ -50,3 +50,22 @@ def test_run_without_an_end_can_be_resumed_here(data: Path, made: Path):
 def test_folder_that_is_no_run_is_refused(data: Path, tmp_path: Path):
     with pytest.raises(ValueError, match=r"config\.yaml; give the --out folder"):
         adopt(tmp_path)
+
+
+def test_an_end_that_was_followed_by_a_new_start_does_not_count(data: Path, made: Path):
+    log = EventLog(made / "events.jsonl")
+    for event in (RunEnded(step=3, outcome="done"), started(3), step(4)):
+        log(event)
+    log.close()
+    run = row(adopt(made))
+    assert (run.state, run.step) == ("stopped", 4)
+
+
+def test_a_copy_that_fails_leaves_no_run(data: Path, made: Path):
+    (made / "media").mkdir()
+    (made / "media" / "gone.png").symlink_to(made / "nowhere")
+    with pytest.raises(OSError, match="gone"):
+        adopt(made)
+    with reading() as session:
+        assert runs.listing(session) == []
+    assert list((data / "runs").glob(".importing-*")) == []

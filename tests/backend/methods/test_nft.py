@@ -128,3 +128,18 @@ def test_T14_the_kl_is_to_the_base() -> None:
     losses = list(method.losses(policy, rollout, method.credit(rollout, 0), 0))
     assert losses[-1].metrics["train/kl_ref"] == pytest.approx(0.25)
     assert losses[-1].metrics["train/kl_old"] == 0
+
+
+def test_samples_that_were_not_judged_do_not_pull_back_to_the_old_weights() -> None:
+    """Away from the old weights r = 1/2 has a gradient, so they must not be trained on at all."""
+    policy, method = Perceptron(), NFT(group_size=GROUP, kl_weight=0.0, adaptive=False)
+    rollout = rolled_out(method, policy)
+    with torch.no_grad():
+        for value in policy.parameters():
+            value.add_(0.1)
+    failed = replace(rollout, rewards=torch.full((2, GROUP), torch.nan).double())
+    failed.rewards[0, :2] = torch.tensor([0.0, 1.0])
+    policy.batches.clear()
+    assert gradient(method, policy, failed).abs().max() > 0
+    # two samples of seven levels each, with the current weights and the old ones
+    assert sum(policy.batches) == 2 * 2 * 7
