@@ -23,7 +23,10 @@ COMMANDS = {
     "evaluate": ("backend.evaluate", "held-out accuracy of a base or a checkpoint"),
     "prompts": ("backend.prompts.command", "check a file of prompts before a run uses it"),
     "lora": ("backend.lora_export", "write a checkpoint's LoRA as a file for diffusers or ComfyUI"),
-    "votes": ("frontend_components.judging.votes_command", "export and import the votes of a review set"),
+    "votes": (
+        "frontend_components.judging.votes_command",
+        "export, import, train on, or fit a reward to votes",
+    ),
     "bench": (
         "frontend_components.judging.bench_votes",
         "measurements: a step, a preset, the methods, votes",
