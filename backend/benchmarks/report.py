@@ -58,14 +58,18 @@ def _head(found: Evidence, profile: Profile) -> str:
                 `--report` it is written again from them. Measured from {days[0]} to {days[-1]} ({machines}; torch
                 {versions}; revisions {revisions})."""
             ),
-            paragraph(
-                f"""Every method trains the same base on the same prompts for the same seconds of training steps, one
-                thread a run. Two runs share the machine and methods take turns, so that a slow hour hurts all alike.
-                The clock is the sum of the training steps: loading and evaluation do not count. Evaluations on the way
-                use {profile.subset} held-out prompts and one seed, final ones {_final(profile)}. A number with a range
-                is the mean over seeds, with the least and the greatest."""
-            ),
+            _ground(profile) if found.runs else "No method has been trained for the comparison yet.",
         ]
+    )
+
+
+def _ground(profile: Profile) -> str:
+    return paragraph(
+        f"""Every method trains the same base on the same prompts for the same seconds of training steps, one
+        thread a run. Two runs share the machine and methods take turns, so that a slow hour hurts all alike.
+        The clock is the sum of the training steps: loading and evaluation do not count. Evaluations on the way
+        use {profile.subset} held-out prompts and one seed, final ones {_final(profile)}. A number with a range
+        is the mean over seeds, with the least and the greatest."""
     )
 
 

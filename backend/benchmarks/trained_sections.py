@@ -152,6 +152,8 @@ def _study_row(one: Variant, runs: Sequence[Trained]) -> tuple[str, ...]:
 
 def search(found: Evidence) -> str:
     runs = [run for run in found.runs if run.part == "search"]
+    if not found.runs:
+        return ""
     if not runs:
         return section("Search", "None: every method ran with its preset's settings.")
     text = f"""As many runs for every method, {runs[0].budget:g} s each, of a seed of their own. The best final strict

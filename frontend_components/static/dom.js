@@ -28,6 +28,19 @@ export function card(title, body, ...tools) {
   return el("section.card", { "aria-label": title }, el("header", {}, el("h2", {}, title), tools), body);
 }
 
+/** The head of a table with one column for each name. */
+export function headRow(names) {
+  return el(
+    "thead",
+    {},
+    el(
+      "tr",
+      {},
+      names.map((name) => el("th", { scope: "col" }, name)),
+    ),
+  );
+}
+
 /** Calls draw(value) at most once a frame, with the newest value. */
 export function eachFrame(draw) {
   let waiting = false;

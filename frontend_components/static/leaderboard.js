@@ -1,7 +1,7 @@
 // What the votes of one review set say: the models, how far the votes can be trusted, how the rewards compare.
 import { asked, get, page, remember } from "./api.js";
 import { Chart } from "./charts.js";
-import { card, el, fill, oneAtATime } from "./dom.js";
+import { card, el, fill, headRow, oneAtATime } from "./dom.js";
 import { optimisationFigure, ratingFigure } from "./figures.js";
 import { number, percent } from "./format.js";
 import { rewardCards } from "./rewardagreement.js";
@@ -137,15 +137,7 @@ function ratingTable({ models, base }) {
   return el(
     "table.standing",
     {},
-    el(
-      "thead",
-      {},
-      el(
-        "tr",
-        {},
-        HEADS.map((head) => el("th", { scope: "col" }, head)),
-      ),
-    ),
+    headRow(HEADS),
     el(
       "tbody",
       {},

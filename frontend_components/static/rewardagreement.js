@@ -1,7 +1,7 @@
 // How well each reward agrees with people, and the pairs where it does not.
 import { get, media } from "./api.js";
 import { Chart } from "./charts.js";
-import { card, el, fill } from "./dom.js";
+import { card, el, fill, headRow } from "./dom.js";
 import { calibrationFigure } from "./figures.js";
 import { count, number } from "./format.js";
 import { share } from "./leaderboard.js";
@@ -40,15 +40,7 @@ function rewardTable(rewards) {
   return el(
     "table.standing",
     {},
-    el(
-      "thead",
-      {},
-      el(
-        "tr",
-        {},
-        heads.map((head) => el("th", { scope: "col" }, head)),
-      ),
-    ),
+    headRow(heads),
     el(
       "tbody",
       {},

@@ -1,5 +1,5 @@
 // How far the votes can be trusted: sides, repeats, agreement between reviewers, and each reviewer.
-import { card, el } from "./dom.js";
+import { card, el, headRow } from "./dom.js";
 import { number, percent } from "./format.js";
 import { share } from "./leaderboard.js";
 
@@ -50,15 +50,7 @@ function reviewerTable(reviewers) {
   return el(
     "table.standing",
     {},
-    el(
-      "thead",
-      {},
-      el(
-        "tr",
-        {},
-        heads.map((head) => el("th", { scope: "col" }, head)),
-      ),
-    ),
+    headRow(heads),
     el(
       "tbody",
       {},

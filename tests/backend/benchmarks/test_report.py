@@ -61,6 +61,14 @@ def test_quick_document_says_so(tmp_path, trained):
     assert "every method ran with its preset's settings" in text
 
 
+def test_document_claims_nothing_of_methods_that_were_not_trained(tmp_path, profile, iterations):
+    fill(tmp_path / "results", iterations)
+    text = report.write(tmp_path, profile).read_text()
+    assert "No method has been trained for the comparison yet." in text
+    assert "Every method trains" not in text
+    assert "every method ran with" not in text
+
+
 def test_nothing_stored_is_an_error(tmp_path, profile):
     with pytest.raises(ValueError, match="holds no records"):
         report.write(tmp_path, profile)
