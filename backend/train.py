@@ -49,24 +49,35 @@ class NonFinite(RuntimeError):
 
 @dataclass
 class Clock:
-    """Seconds spent in each phase of one step."""
+    """Seconds spent in each phase of one step, as `timer` counts them."""
 
+    timer: Callable[[], float] = perf_counter
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def __call__(self, phase: str) -> Iterator[None]:
-        started = perf_counter()
+        started = self.timer()
         try:
             yield
         finally:
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + perf_counter() - started
+            self.seconds[phase] = self.seconds.get(phase, 0.0) + self.timer() - started
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Seconds of training steps after which a run is done, however many steps are left.
+
+    timer  what counts them, and the seconds of the charts: the clock on the wall, or the processor's for all threads
+    """
+
+    seconds: float = math.inf
+    timer: Callable[[], float] = perf_counter
 
 
 @dataclass
 class Trainer:
     """What one run holds in memory.
 
-    seconds   time spent in training steps after which a run is done, however many steps are left
     finished  training steps behind it
     """
 
@@ -75,7 +86,7 @@ class Trainer:
     policy: Any
     emit: Emit
     stop: Callable[[], bool] = lambda: False
-    seconds: float = math.inf
+    budget: Budget = Budget()
     finished: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -210,12 +221,12 @@ class Trainer:
             if self.stop():
                 self.save(step)
                 return "stopped"
-            clock, done = Clock(), step + 1
+            clock, done = Clock(self.budget.timer), step + 1
             drawn = self.stored is None and (done % every.tree_every == 0 or done in (1, config.steps))
             recorder = TreeRecorder(done, self.run_dir, self.policy, self.emit) if drawn else None
             metrics = self.train_step(step, clock, recorder)
             self.finished, trained = done, trained + clock.seconds["step"]
-            last = done == config.steps or trained >= self.seconds
+            last = done == config.steps or trained >= self.budget.seconds
             self.emit(StepDone(step=done, metrics=_finite_or_none(metrics)))
             if done % every.samples_every == 0 or last:
                 self.save_watched(done)
@@ -335,7 +346,12 @@ def _texts(config: RunConfig) -> Iterator[str]:
 
 
 def train(
-    config: RunConfig, run_dir: Path, emit: Emit, stop: Callable[[], bool], resume: bool, seconds: float = math.inf
+    config: RunConfig,
+    run_dir: Path,
+    emit: Emit,
+    stop: Callable[[], bool],
+    resume: bool,
+    budget: Budget = Budget(),
 ) -> str:
     """Run the config in run_dir to its end, a stop, or a failure; returns the outcome after emitting it."""
     last = 0
@@ -343,7 +359,7 @@ def train(
         policy = config.model.load(pick(), config.seed)
         if config.model.release_text_encoders:
             policy.encode_ahead(_texts(config))
-        trainer = Trainer(config, run_dir, policy, emit, stop, seconds)
+        trainer = Trainer(config, run_dir, policy, emit, stop, budget)
         newest = checkpoint.latest(run_dir) if resume else None
         start = checkpoint.resume(newest, policy, trainer.optimizer, trainer.ema, trainer.memory) if newest else 0
         trained = sum(value.numel() for value in policy.tuned.parameters())

@@ -7,12 +7,15 @@ import math
 import signal
 import sys
 import threading
+import time
 from pathlib import Path
 
 from backend.config import dump, load
 from backend.events import EvaluationDone, Event, EventLog, RunEnded, RunStarted, StepDone
 from backend.headline import headline
-from backend.train import train
+from backend.train import Budget, train
+
+CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
 
 
 class StopRequest:
@@ -74,6 +77,12 @@ def main(argv: list[str]) -> int:
         metavar="SECONDS",
         help="end after so many seconds of training steps; evaluations do not count, and the last one is made",
     )
+    parser.add_argument(
+        "--clock",
+        choices=sorted(CLOCKS),
+        default="wall",
+        help="what counts seconds: the wall clock or the processor (cpu: of all threads, waiting left out)",
+    )
     options = parser.parse_args(argv)
     try:
         config = load(options.config, options.set)
@@ -88,6 +97,7 @@ def main(argv: list[str]) -> int:
     stop = StopRequest(options.watch_stdin)
     log = EventLog(options.out / "events.jsonl")
     bar = _Bar(log, config.steps, options.watch_stdin)
-    outcome = train(config, options.out, bar, stop, options.resume, options.seconds)
+    budget = Budget(options.seconds, CLOCKS[options.clock])
+    outcome = train(config, options.out, bar, stop, options.resume, budget)
     log.close()
     return 1 if outcome == "failed" else 0

@@ -17,12 +17,13 @@ from backend.benchmarks.variants import ENTRANTS, SEARCH_SEED, VARIANTS, Entrant
 from backend.config import RunConfig, load, preset_names, preset_path
 
 T = TypeVar("T")
+CPU_CLOCK = ("--clock", "cpu")
 Picks = Mapping[str, tuple[str, ...]]
 
 
 @dataclass(frozen=True)
 class Job:
-    """One training run: a preset with overrides and a seed, for so many seconds of training steps."""
+    """One training run: a preset with overrides and a seed, for so many processor seconds of training steps."""
 
     part: str
     variant: str
@@ -58,7 +59,7 @@ class Job:
         """The run alone, as a person would repeat it."""
         settings = [part for one in (*self.overrides, f"seed={self.seed}") for part in ("--set", one)]
         preset = f"configs/{self.preset}.yaml"
-        train = ["espalier", "train", preset, "--out", "DIR", "--for", f"{self.seconds:g}"]
+        train = ["espalier", "train", preset, "--out", "DIR", "--for", f"{self.seconds:g}", *CPU_CLOCK]
         words = shlex.join([*train, *settings, "--set", "steps=1000000"])
         if not self.stored_groups:
             return words

@@ -22,7 +22,7 @@ Say = Callable[[str], None]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--quick", action="store_true", help="20 minutes that decide nothing, in place of 6 hours")
+    parser.add_argument("--quick", action="store_true", help="20 minutes that decide nothing, in place of 4 hours")
     parser.add_argument("--only", metavar="METHOD", help="only this method's runs")
     parser.add_argument("--part", action="append", choices=PARTS, help="only this part; repeat for several")
     parser.add_argument("--report", action="store_true", help="measure nothing, write the document from what is stored")

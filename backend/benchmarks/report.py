@@ -67,7 +67,8 @@ def _ground(profile: Profile) -> str:
     return paragraph(
         f"""Every method trains the same base on the same prompts for the same seconds of training steps, one
         thread a run. Two runs share the machine and methods take turns, so that a slow hour hurts all alike.
-        The clock is the sum of the training steps: loading and evaluation do not count. Evaluations on the way
+        The clock is the processor's (CPU seconds), so that waiting for other processes does not count, and
+        counts the training steps alone, without loading and evaluation. Evaluations on the way
         use {profile.subset} held-out prompts and one seed, final ones {_final(profile)}. A number with a range
         is the mean over seeds, with the least and the greatest."""
     )

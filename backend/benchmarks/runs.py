@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Any
 
 from backend import events
-from backend.benchmarks.jobs import Job
+from backend.benchmarks.jobs import CPU_CLOCK, Job
 from backend.benchmarks.records import Forwards, Point, Trained, thinned, write
 from backend.benchmarks.variants import STORED, Profile
 from backend.config import dump
@@ -100,7 +100,17 @@ def run(job: Job, forwards: Forwards, profile: Profile, stopping: Event) -> Trai
             child([*collect, "--set", "groups=null"], folder / "collect.log", stopping)
             settings += ["--set", f"groups={stored}"]
         out = folder / "run"
-        train = ["train", str(config), "--out", str(out), "--for", f"{job.seconds:g}", "--watch-stdin", *settings]
+        train = [
+            "train",
+            str(config),
+            "--out",
+            str(out),
+            "--for",
+            f"{job.seconds:g}",
+            *CPU_CLOCK,
+            "--watch-stdin",
+            *settings,
+        ]
         spent = child(train, folder / "train.log", stopping, accepted=(0, FAILED))
         seen = events.read(out / "events.jsonl")
         outcome = next((one.outcome for one in reversed(seen) if isinstance(one, RunEnded)), None)

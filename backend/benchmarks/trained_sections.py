@@ -15,7 +15,7 @@ from backend.benchmarks.variants import ENTRANTS, LONG_TARGET, TARGET, TARGETS, 
 
 Height = Callable[[Point], float]
 AXES: dict[Axis, str] = {
-    "seconds": "seconds of training steps",
+    "seconds": "CPU seconds of training steps",
     "forwards": "latents through the network",
     "steps": "iterations",
 }

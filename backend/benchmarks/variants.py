@@ -121,7 +121,7 @@ ITERATIONS = (
 
 @dataclass(frozen=True)
 class Profile:
-    """How much is measured. Seconds are of training steps, one thread each.
+    """How much is measured. Seconds are of training steps, one thread each, by the processor's clock.
 
     search_seconds  None skips the search: every method runs as its preset says
     long_seconds    None skips the long run
@@ -145,5 +145,5 @@ class Profile:
     points: int = 14
 
 
-FULL = Profile("full", 100, 450, 3, 1, 200, 2, 3600, 12, 4096)
+FULL = Profile("full", 60, 300, 3, 1, 120, 2, 2400, 12, 4096)
 QUICK = Profile("quick", None, 60, 1, 1, 15, 1, None, 3, 512, subset=60, points=4)

@@ -1,5 +1,6 @@
 """The loop on the bundled base: what it emits, exact resume, stops and failures."""
 
+import itertools
 import json
 
 import pytest
@@ -36,11 +37,20 @@ def trained(folder, step):
 
 def test_a_run_for_so_many_seconds_ends_like_any_other(small, tmp_path):
     seen = []
-    assert train.train(small(), tmp_path, seen.append, lambda: False, resume=False, seconds=1e-3) == "done"
+    assert train.train(small(), tmp_path, seen.append, lambda: False, resume=False, budget=train.Budget(1e-3)) == "done"
     assert [one.step for one in seen if isinstance(one, StepDone)] == [1]
     assert [one.step for one in seen if isinstance(one, EvaluationDone)] == [0, 1]
     assert [one.path for one in seen if isinstance(one, CheckpointSaved)] == ["checkpoint-1"]
     assert (seen[-1].step, seen[-1].outcome) == (1, "done")
+
+
+def test_a_budget_is_counted_by_its_own_timer(small, tmp_path):
+    ticks, seen = itertools.count(), []
+    budget = train.Budget(15.0, lambda: float(next(ticks)))
+    assert train.train(small(), tmp_path, seen.append, lambda: False, resume=False, budget=budget) == "done"
+    times = [one.metrics["time/step"] for one in seen if isinstance(one, StepDone)]
+    assert all(time == int(time) > 0 for time in times)
+    assert sum(times[:-1]) < 15 <= sum(times)
 
 
 def test_a_run_tells_its_whole_story(small, tmp_path):
