@@ -26,11 +26,11 @@ from torch import Tensor
 
 from backend.shapes import prompts, render
 from backend.shapes.bundle import BASE, TEXT_LENGTH, build_modules, save_bundle
-from backend.shapes.pretrain_transformer import Corpus, distil_guidance, log_stage, train_transformer
+from backend.shapes.pretrain_autoencoder import normalised, train_autoencoder, train_decoder
+from backend.shapes.pretrain_stage import log_stage
+from backend.shapes.pretrain_transformer import Corpus, distil_guidance, train_transformer
 
-AUTOENCODER_BATCH = 32
 AUTOENCODER_PICTURES = 12_000
-KL_WEIGHT = 1e-4
 
 
 def pictures(number: int, seed: int, anywhere: bool = False) -> tuple[Tensor, list[str]]:
@@ -41,76 +41,6 @@ def pictures(number: int, seed: int, anywhere: bool = False) -> tuple[Tensor, li
     return torch.from_numpy(stack).permute(0, 3, 1, 2).contiguous(), [item.text for item in chosen]
 
 
-def _normalised(images: Tensor) -> Tensor:
-    return images.float() / 127.5 - 1
-
-
-def train_autoencoder(vae: Any, work: Path, steps: int, seed: int, number: int) -> None:
-    """L1 reconstruction, objects weighted five times the ground, with a small KL term; one-cycle learning rate.
-
-    It learns from shapes placed anywhere, in more sizes than prompts have, so that no latent is out of its reach.
-    """
-    done = work / "autoencoder.pt"
-    if done.exists():
-        vae.load_state_dict(torch.load(done, weights_only=True))
-        return
-    torch.manual_seed(seed)
-    data, _ = pictures(min(number, AUTOENCODER_PICTURES), seed + 1, anywhere=True)
-    vae.to(memory_format=torch.channels_last).train()
-    optimizer = torch.optim.AdamW(vae.parameters(), lr=2e-3, weight_decay=1e-4)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 2e-3, total_steps=steps, pct_start=0.05)
-    started = time.time()
-    for step in range(steps):
-        x = _normalised(data[torch.randint(len(data), (AUTOENCODER_BATCH,))]).to(memory_format=torch.channels_last)
-        posterior = vae.encode(x).latent_dist
-        out = vae.decode(posterior.sample()).sample
-        weight = 1 + 4 * (x.amax(1, keepdim=True) > -0.6).float()
-        reconstruction = (weight * (out - x).abs()).mean()
-        loss = reconstruction + KL_WEIGHT * posterior.kl().mean() / 64
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(vae.parameters(), 1.0)
-        optimizer.step()
-        schedule.step()
-        if step % 50 == 0 or step == steps - 1:
-            seconds = round(time.time() - started, 1)
-            log_stage(work, stage="autoencoder", step=step, l1=round(reconstruction.item(), 5), seconds=seconds)
-    vae.eval()
-    torch.save(vae.state_dict(), done)
-
-
-def train_decoder(vae: Any, work: Path, steps: int, seed: int, number: int) -> None:
-    """Sharpen the decoder on latents with up to 0.3 of noise, as a denoiser leaves; the encoder is frozen."""
-    done = work / "decoder.pt"
-    if done.exists():
-        vae.decoder.load_state_dict(torch.load(done, weights_only=True))
-        return
-    torch.manual_seed(seed + 3)
-    data, _ = pictures(min(number, AUTOENCODER_PICTURES), seed + 4)
-    vae.to(memory_format=torch.channels_last)
-    parameters = list(vae.decoder.parameters())
-    optimizer = torch.optim.AdamW(parameters, lr=1.5e-3, weight_decay=1e-4)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, 1.5e-3, total_steps=steps, pct_start=0.05)
-    started = time.time()
-    for step in range(steps):
-        x = _normalised(data[torch.randint(len(data), (AUTOENCODER_BATCH,))]).to(memory_format=torch.channels_last)
-        with torch.no_grad():
-            latents = vae.encode(x).latent_dist.sample()
-        out = vae.decoder(latents + 0.3 * torch.rand(len(x), 1, 1, 1) * torch.randn_like(latents))
-        weight = 1 + 4 * (x.amax(1, keepdim=True) > -0.6).float()
-        loss = (weight * (out - x).abs()).mean()
-        optimizer.zero_grad(set_to_none=True)
-        loss.backward()
-        torch.nn.utils.clip_grad_norm_(parameters, 1.0)
-        optimizer.step()
-        schedule.step()
-        if step % 50 == 0 or step == steps - 1:
-            log_stage(
-                work, stage="decoder", step=step, l1=round(loss.item(), 5), seconds=round(time.time() - started, 1)
-            )
-    torch.save(vae.decoder.state_dict(), done)
-
-
 @torch.no_grad()
 def encode_pictures(vae: Any, work: Path, seed: int, number: int) -> tuple[Tensor, Tensor, list[str]]:
     """Means and log-variances [number, 8, 8, 8] float16 of the training pictures, and their texts."""
@@ -118,7 +48,7 @@ def encode_pictures(vae: Any, work: Path, seed: int, number: int) -> tuple[Tenso
     if not done.exists():
         started = time.time()
         data, texts = pictures(number, seed + 2)
-        parts = [vae.encode(_normalised(chunk)).latent_dist for chunk in data.split(100)]
+        parts = [vae.encode(normalised(chunk)).latent_dist for chunk in data.split(100)]
         mean = torch.cat([part.mean for part in parts])
         logvar = torch.cat([part.logvar for part in parts])
         torch.save({"mean": mean.half(), "logvar": logvar.half(), "texts": texts}, done)
@@ -138,10 +68,16 @@ def _corpus(modules: Any, work: Path, seed: int, number: int) -> Corpus:
 
 
 def _autoencoder(modules: Any, options: argparse.Namespace) -> None:
-    """The stages before the transformer, or what they left in the work folder."""
-    train_autoencoder(modules.vae, options.work, options.autoencoder_steps, options.seed, options.pictures)
-    encode_pictures(modules.vae, options.work, options.seed, options.pictures)
-    train_decoder(modules.vae, options.work, options.decoder_steps, options.seed, options.pictures)
+    """The stages before the transformer, or what they left in the work folder.
+
+    The autoencoder learns from shapes placed anywhere, in more sizes than prompts have, so that no latent is out of its
+    reach; its decoder then from the pictures that prompts ask for.
+    """
+    number = min(options.pictures, AUTOENCODER_PICTURES)
+    vae, work, seed = modules.vae.to(memory_format=torch.channels_last), options.work, options.seed
+    train_autoencoder(vae, lambda: pictures(number, seed + 1, anywhere=True)[0], work, options.autoencoder_steps, seed)
+    encode_pictures(vae, work, seed, options.pictures)
+    train_decoder(vae, lambda: pictures(number, seed + 4)[0], work, options.decoder_steps, seed + 3)
 
 
 def _one_rank(rank: int, options: argparse.Namespace, meeting: str) -> None:

@@ -1,0 +1,176 @@
+"""Pretrains a video base for the moving-shapes world: `python -m backend.moving.pretrain --out DIR`.
+
+Four stages, each seeded, logged to WORK/log.jsonl and resumed from WORK when cut off:
+1. autoencoder: an AutoencoderKLWan that packs videos of 9 frames of 64x64 into latents of 5 x 8 x 8,
+   first on single frames, then on whole videos;
+2. latents of a fixed set of videos, computed once;
+3. decoder: its half of the autoencoder goes on learning, from latents with some noise, while the encoder stays;
+4. transformer: a WanTransformer3DModel (flow matching) together with its UMT5 text encoder, from scratch.
+The result is a WanPipeline folder that `DiffusionPipeline.from_pretrained` loads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from backend.moving import prompts, render
+from backend.moving.bundle import TEXT_LENGTH, build_modules, save_bundle
+from backend.shapes.pretrain_autoencoder import normalised, train_autoencoder, train_decoder
+from backend.shapes.pretrain_stage import Stage, log_stage, train_stage
+
+AUTOENCODER_VIDEOS = 3000
+AUTOENCODER_BATCH = 8
+BATCH = 64
+LEARNING_RATE = 1.5e-3
+DROP_TEXT = 0.1
+
+
+def videos(number: int, seed: int) -> tuple[Tensor, list[str]]:
+    """Truths of random training prompts: uint8 [number, 3, F, 64, 64] and their texts."""
+    rng = np.random.default_rng(seed)
+    chosen = [prompts.training_prompt(rng) for _ in range(number)]
+    stack = np.stack([render.render(item.scene, rng) for item in chosen])
+    return torch.from_numpy(stack).permute(0, 4, 1, 2, 3).contiguous(), [item.text for item in chosen]
+
+
+@torch.no_grad()
+def encode_videos(vae: Any, work: Path, seed: int, number: int) -> tuple[Tensor, Tensor, list[str]]:
+    """Means and log-variances [number, 8, 5, 8, 8] float16 of the training videos, and their texts."""
+    done = work / "latents.pt"
+    if not done.exists():
+        started = time.time()
+        means, logvars, texts = [], [], []
+        for first in range(0, number, 500):
+            data, named = videos(min(500, number - first), seed + 2 + first)
+            texts += named
+            for chunk in data.split(20):
+                posterior = vae.encode(normalised(chunk)).latent_dist
+                means.append(posterior.mean.half())
+                logvars.append(posterior.logvar.half())
+        torch.save({"mean": torch.cat(means), "logvar": torch.cat(logvars), "texts": texts}, done)
+        log_stage(work, stage="latents", videos=number, seconds=round(time.time() - started, 1))
+    stored = torch.load(done, weights_only=True)
+    return stored["mean"], stored["logvar"], stored["texts"]
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """What the transformer learns from.
+
+    mean, logvar [N, 8, 5, 8, 8]; shift, scale [8, 1, 1, 1] of each channel; ids, mask [N, L] of the prompts, and of
+    the empty one at the end.
+    """
+
+    mean: Tensor
+    logvar: Tensor
+    shift: Tensor
+    scale: Tensor
+    ids: Tensor
+    mask: Tensor
+
+    def batch(self, seed: int, step: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """x0 and noise [B, 8, 5, 8, 8], logit-normal sigma [B], rows of the prompts [B], some of them the empty one."""
+        rng = torch.Generator().manual_seed(seed * 1_000_003 + step)
+        rows = torch.randint(len(self.mean), (BATCH,), generator=rng)
+        posterior_noise = torch.randn(BATCH, *self.mean.shape[1:], generator=rng)
+        latents = self.mean[rows].float() + (0.5 * self.logvar[rows].float()).exp() * posterior_noise
+        eps = torch.randn(latents.shape, generator=rng)
+        sigma = torch.sigmoid(torch.randn(BATCH, generator=rng) + 0.3)
+        emptied = torch.rand(BATCH, generator=rng) < DROP_TEXT
+        return (latents - self.shift) * self.scale, eps, sigma, torch.where(emptied, len(self.ids) - 1, rows)
+
+
+def _corpus(modules: Any, work: Path, seed: int, number: int) -> Corpus:
+    """The corpus; its statistics become those of the autoencoder's config."""
+    mean, logvar, texts = encode_videos(modules.vae, work, seed, number)
+    std, centre = torch.std_mean(mean.float(), dim=(0, 2, 3, 4))
+    modules.vae.register_to_config(latents_mean=centre.tolist(), latents_std=std.tolist())
+    padded = {"padding": "max_length", "max_length": TEXT_LENGTH, "return_tensors": "pt"}
+    tokens = modules.tokenizer([*texts, ""], **padded)
+    shift, scale = (value.view(-1, 1, 1, 1) for value in (centre, 1 / std))
+    return Corpus(mean, logvar, shift, scale, tokens.input_ids, tokens.attention_mask)
+
+
+def flow_loss(modules: Any, corpus: Corpus, x0: Tensor, eps: Tensor, sigma: Tensor, rows: Tensor) -> Tensor:
+    """Rectified flow; the conditioning is what WanPipeline.encode_prompt builds, zero beyond each prompt's end."""
+    ids, mask = corpus.ids[rows], corpus.mask[rows]
+    embeds = modules.text_encoder(ids, mask).last_hidden_state * mask[..., None]
+    s = sigma[:, None, None, None, None]
+    velocity = modules.transformer(
+        hidden_states=(1 - s) * x0 + s * eps, timestep=sigma * 1000, encoder_hidden_states=embeds, return_dict=False
+    )[0]
+    return functional.mse_loss(velocity, eps - x0)
+
+
+def _autoencoder(modules: Any, options: argparse.Namespace) -> None:
+    """The stages before the transformer, or what they left in the work folder."""
+    vae, work, seed, number = modules.vae, options.work, options.seed, min(options.videos, AUTOENCODER_VIDEOS)
+    batch = AUTOENCODER_BATCH
+
+    def frames() -> Tensor:
+        """Each frame as a video of one: [number * F, 3, 1, 64, 64]."""
+        return videos(number, seed)[0].transpose(1, 2).flatten(0, 1)[:, :, None]
+
+    train_autoencoder(vae, frames, work / "frames", options.frame_steps, seed + 5)
+    train_autoencoder(vae, lambda: videos(number, seed + 1)[0], work, options.autoencoder_steps, seed, batch)
+    encode_videos(vae, work, seed, options.videos)
+    train_decoder(vae, lambda: videos(number, seed + 4)[0], work, options.decoder_steps, seed + 3, batch)
+
+
+def _one_rank(rank: int, options: argparse.Namespace, meeting: str) -> None:
+    """One process of the transformer's training, on one thread; the first writes the bundle."""
+    torch.set_num_threads(1)
+    if options.processes > 1:
+        torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=options.processes)
+    torch.manual_seed(options.seed)
+    modules = build_modules()
+    _autoencoder(modules, options)
+    corpus = _corpus(modules, options.work, options.seed, options.videos)
+    nets = torch.nn.ModuleList([modules.transformer, modules.text_encoder])
+    ranks = options.processes
+    stage = Stage("transformer", options.steps, LEARNING_RATE, options.save_every, rank, ranks)
+
+    def loss_at(step: int) -> Tensor:
+        return flow_loss(modules, corpus, *(part[rank::ranks] for part in corpus.batch(options.seed, step)))
+
+    train_stage(nets, stage, options.work, loss_at)
+    if rank == 0:
+        save_bundle(modules, options.out)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--work", type=Path, default=Path("data/pretrain-moving"), help="checkpoints and the log")
+    parser.add_argument("--out", type=Path, required=True, help="the pipeline folder to write")
+    parser.add_argument("--videos", type=int, default=16_000, help="that the transformer learns from")
+    parser.add_argument("--frame-steps", type=int, default=900, help="of the autoencoder, on single frames")
+    parser.add_argument("--autoencoder-steps", type=int, default=700, help="on videos")
+    parser.add_argument("--decoder-steps", type=int, default=500)
+    parser.add_argument("--steps", type=int, default=4000, help="of the transformer")
+    parser.add_argument("--save-every", type=int, default=500, help="steps of the transformer between checkpoints")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="that share its batches")
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args(argv)
+    (options.work / "frames").mkdir(parents=True, exist_ok=True)
+    torch.manual_seed(options.seed)
+    _autoencoder(build_modules(), options)
+    with tempfile.TemporaryDirectory() as meeting:
+        torch.multiprocessing.spawn(_one_rank, (options, f"file://{meeting}/ranks"), nprocs=options.processes)
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
