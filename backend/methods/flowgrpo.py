@@ -10,8 +10,7 @@ from torch import Tensor
 
 from backend import advantages, policy_gradient, tree
 from backend.methods import flat
-from backend.methods.settings import PolicyGradient, ReferenceKL, Sde, Settings, Trajectory
-from backend.policy_gradient import Objective
+from backend.methods.settings import ReferenceKL, Sde, Settings, TiedPolicyGradient, Trajectory
 from backend.types import Cost, Credit, Plan, Rollout
 
 
@@ -91,17 +90,8 @@ class FlowGroup(Trajectory, ReferenceKL):
         return flat.credit(rollout, found)
 
 
-class FlowGRPO(FlowGroup, PolicyGradient):
+class FlowGRPO(FlowGroup, TiedPolicyGradient):
     """Clipped likelihood ratio with a KL to the base."""
 
     name: Literal["flowgrpo"] = "flowgrpo"
     clip_range: float = Field(1e-4, gt=0, lt=1, description="The ratio is clipped to 1 +- this (1e-4; Fast 1e-5)")
-
-    def objective(self, plan: Plan) -> Objective:
-        return Objective(
-            self.clip_range,
-            ratio=self.cps_logprob,
-            kl_weight=self.kl_weight,
-            kl_form=self.kl_form,
-            replay=self.replay,
-        )

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from backend import advantages, tree
 from backend.methods import flat
-from backend.methods.settings import PolicyGradient, Sde, Settings
+from backend.methods.settings import Sde, Settings, TiedPolicyGradient
 from backend.methods.window_schedule import Progressive, Schedule
 from backend.types import Credit, Plan, Rollout
 
@@ -43,7 +43,7 @@ class Flash(Settings):
         )
 
 
-class MixGRPO(PolicyGradient):
+class MixGRPO(TiedPolicyGradient):
     """A flat group whose window of stochastic steps slides from the noise to the data as training goes on."""
 
     name: Literal["mixgrpo"] = "mixgrpo"
@@ -60,6 +60,7 @@ class MixGRPO(PolicyGradient):
         "per_reward", description="Each reward standardised in its group and then summed (paper), or after the sum"
     )
     window: int = Field(4, ge=1, description="Stochastic steps w, which alone are trained (paper 4)")
+    kl_weight: float = Field(0.0, ge=0, description="Weight of the KL to the base (FLUX 0, SD3.5 0.001)")
     schedule: Schedule = Field(Progressive(), description="Where the window stands at each training step")
     flash: Flash | None = Field(None, description="A faster end of the rollout (MixGRPO-Flash)")
 

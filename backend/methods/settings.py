@@ -128,3 +128,19 @@ class ReferenceKL(Settings):
         description="KL of a step: mean (mu - mu_ref)^2 / (2 s^2) is gaussian; the release's is D times it, "
         "smaller, for the same weight (Flow-GRPO, whose weights are for released)",
     )
+
+
+class TiedPolicyGradient(PolicyGradient, ReferenceKL):
+    """A policy gradient with a KL to the base."""
+
+    def objective(self, plan: Plan) -> Objective:
+        return Objective(
+            self.clip_range,
+            ratio=self.cps_logprob,
+            kl_weight=self.kl_weight,
+            kl_form=self.kl_form,
+            replay=self.replay,
+        )
+
+    def training_cost(self, plan: Plan) -> Cost:
+        return policy_gradient.cost(plan, self.objective(plan), self.updates_per_rollout)

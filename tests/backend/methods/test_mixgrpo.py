@@ -130,3 +130,19 @@ def test_refusals_name_the_field() -> None:
     with pytest.raises(ValidationError, match="compression"):
         MixGRPO.model_validate({"flash": {"compression": 0}})
     assert MixGRPO.model_validate({"schedule": {"kind": "random"}}).schedule == Random()
+
+
+def test_T14_a_kl_of_the_window_holds_the_weights_near_the_base() -> None:
+    method, policy = MixGRPO(group_size=4, kl_weight=10.0, advantage_mode="group"), Perceptron()
+    plan = method.plan(0, SIGMAS)
+    rollout = sampled(policy, plan, ("a",))
+    zero = replace(rollout, rewards=torch.zeros_like(rollout.rewards))
+    with torch.no_grad():
+        policy.layers[2].bias += 0.3
+    policy.batches.clear()
+    (loss,) = method.losses(policy, zero, method.credit(zero, 0), 0)
+    loss.value.backward()
+    assert (policy.layers[2].bias.grad > 0).all()  # descent lowers the bias, back to where it was
+    # 4 samples of 4 steps, each once more with the reference weights
+    assert sum(policy.batches) == 32 == method.training_cost(plan).trained + method.training_cost(plan).evaluated
+    assert MixGRPO().training_cost(plan).evaluated == 0
