@@ -95,7 +95,9 @@ def _refuse_bad(tensors: dict[str, Tensor], where: str) -> None:
     for name, value in tensors.items():
         if not torch.isfinite(value).all():
             raise ValueError(f"checkpoint: {name} is not finite at {where}; the last good checkpoint is kept")
-    if tensors and all(not value.any() for value in tensors.values()):
+    if not tensors:
+        raise ValueError(f"checkpoint: nothing is trained at {where}, so there is nothing to keep; set model.tuning")
+    if all(not value.any() for value in tensors.values()):
         raise ValueError(f"checkpoint: all trained weights are zero at {where}; the last good checkpoint is kept")
 
 

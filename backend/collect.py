@@ -9,12 +9,13 @@ from pathlib import Path
 
 import torch
 
-from backend import checkpoint, groups
+from backend import checkpoint, first_frames, groups
+from backend.clock import Clock
 from backend.config import RunConfig, dump, load
 from backend.device import pick
 from backend.facts import environment
 from backend.rewards.judging import RewardFailed
-from backend.train import Clock, NonFinite, Trainer
+from backend.train import NonFinite, Trainer
 
 
 def collect(
@@ -33,6 +34,7 @@ def collect(
     """
     if folder.exists():
         raise ValueError(f"--out: {folder} already exists; name another folder, or remove it first")
+    first_frames.forbid_own(config, "stored groups keep texts alone, so a prompt's own picture would be lost")
     policy = config.model.load(pick(), config.seed)
     if weights is not None:
         checkpoint.load_weights(weights, policy, prefer_ema=True)

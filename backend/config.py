@@ -103,6 +103,9 @@ class Sampling(Settings):
         description="Time shift s: sigma <- s sigma / (1 + (s - 1) sigma); empty = the base's own at its size "
         "(the bundled base 1, SD3 and Wan2.1 3, FLUX.1-dev 1.6 to 3.2; DanceGRPO, BranchGRPO and MixGRPO 3)",
     )
+    micro_batch: int = Field(
+        512, ge=1, le=65536, description="Most latents in one forward of a rollout or an evaluation (ours)"
+    )
 
 
 class Optimizer(Settings):
@@ -137,7 +140,10 @@ class Evaluation(Settings):
         0, ge=0, description="Steps between evaluations; 0 = only before the first step and after the last"
     )
     limit: int = Field(0, ge=0, description="Use only this many prompts, spread over the tasks; 0 = all")
-    shown: int = Field(48, ge=0, description="Samples kept for the Compare page, spread over the tasks")
+    shown: int = Field(48, ge=0, description="Prompts whose samples are kept for the pages, spread over the tasks")
+    shown_seeds: int = Field(
+        1, ge=1, description="Samples kept of each of these prompts; of two or more, people can judge which is better"
+    )
     leave_out: tuple[int, ...] = Field(
         (), description="Places in the list of prompts that are not evaluated, since a run on votes trains on them"
     )
@@ -151,6 +157,20 @@ class Evaluation(Settings):
         if prompts != SHAPES_TEST and Path(prompts).suffix.lower() not in ENDINGS:
             raise ValueError(f"give {SHAPES_TEST}, or a file of prompts that ends in {', '.join(ENDINGS)}")
         return prompts
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds_differ(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
+        if repeated := sorted({seed for seed in seeds if seeds.count(seed) > 1}):
+            given = ", ".join(map(str, repeated))
+            raise ValueError(f"{given} stands there more than once and would give one sample; name each seed once")
+        return seeds
+
+    @model_validator(mode="after")
+    def _seeds_are_there(self) -> Self:
+        if self.shown_seeds > len(self.seeds):
+            raise ValueError(f"shown_seeds: {self.shown_seeds} of {len(self.seeds)} seeds; name more in `seeds`")
+        return self
 
     @property
     def held_out(self) -> list[str]:
@@ -184,6 +204,12 @@ class RunConfig(Settings):
         description="Folder of stored groups (espalier collect) or of judged pairs (espalier votes) to train on, "
         "prompts.per_step groups a step; empty: sample",
     )
+    processes: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Processes that train together, a GPU each, every one on its share of a step's prompts (ours)",
+    )
     sampling: Sampling = Sampling()
     optimizer: Optimizer = Optimizer()
     evaluation: Evaluation = Evaluation()
@@ -193,6 +219,17 @@ class RunConfig(Settings):
     def _method_fits_grid(self) -> Self:
         self.method.plan(0, self.grid())
         return self
+
+    @field_validator("processes")
+    @classmethod
+    def _prompts_divide(cls, processes: int, info: ValidationInfo) -> int:
+        prompts = info.data.get("prompts")
+        if prompts is not None and prompts.per_step % processes:
+            raise ValueError(
+                f"{processes} processes cannot share prompts.per_step = {prompts.per_step} evenly, since a group stays "
+                f"whole; make prompts.per_step a multiple of {processes}, or choose another number of processes"
+            )
+        return processes
 
     @field_validator("rewards")
     @classmethod

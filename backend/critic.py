@@ -14,6 +14,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from backend.types import ALONE, Ranks
+
 WORDS = 64
 SCALARS = 3
 
@@ -51,13 +53,27 @@ class Critic:
         out: Tensor = self.network(features)[:, 0]
         return out
 
-    def fit(self, x: Tensor, sigma: Tensor, words: Tensor, rewards: Tensor) -> float:
-        """One optimizer step on the mean squared error to rewards [N]; returns the error before it."""
-        error = (self(x, sigma, words) - rewards.to(self.device, torch.float32)).square().mean()
+    def fit(
+        self,
+        x: Tensor,
+        sigma: Tensor,
+        words: Tensor,
+        rewards: Tensor,
+        total: int | None = None,
+        ranks: Ranks = ALONE,
+    ) -> float:
+        """One optimizer step on the mean squared error to rewards [N]; returns the error before it.
+
+        total  states of all processes that share this step, each of which calls with its own; None: N
+        """
+        squares = (self(x, sigma, words) - rewards.to(self.device, torch.float32)).square()
+        error = squares.sum() / (len(x) if total is None else total)
         self.optimizer.zero_grad()
         torch.autograd.backward(error)
+        found = error.detach()
+        ranks.add([found, *(value.grad for value in self.network.parameters() if value.grad is not None)])
         self.optimizer.step()
-        return float(error.detach())
+        return float(found)
 
     def state_dict(self) -> dict[str, Any]:
         return {"network": self.network.state_dict(), "optimizer": self.optimizer.state_dict()}

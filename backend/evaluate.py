@@ -40,6 +40,7 @@ class Item:
     task: str
     seed: int
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    first_frame: str | None = None
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def items_of(config: RunConfig) -> list[Item]:
     limit = min(config.evaluation.limit or len(left), len(left))
     chosen = [left[int(place)] for place in np.linspace(0, len(left) - 1, limit).round()]
     return [
-        Item(i, listed[i].text, listed[i].task, seed, listed[i].metadata)
+        Item(i, listed[i].text, listed[i].task, seed, listed[i].metadata, listed[i].first_frame)
         for seed in config.evaluation.seeds
         for i in chosen
     ]
@@ -89,7 +90,9 @@ def generate(policy: Any, items: Sequence[Item], config: RunConfig) -> Tensor:
     """Frames [N, F, C, H, W] at 8-bit levels, by the ODE; the noise depends on prompt index and seed alone."""
     generators = [generator(item.seed, item.prompt_index) for item in items]
     plan = ode_plan(config.evaluation_grid())
-    rollout = sample(policy, [item.prompt for item in items], plan, generators)
+    texts = [item.prompt for item in items]
+    cond = policy.condition(texts, [item.first_frame for item in items])
+    rollout = sample(policy, texts, plan, generators, cond, micro_batch=config.sampling.micro_batch)
     return media.quantise(policy.decode(rollout.states[-1][:, 0]))
 
 
@@ -228,17 +231,14 @@ def main(argv: list[str]) -> int:
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--checkpoint", type=Path, metavar="DIR", help="a checkpoint-<step> folder, or a run folder")
     which.add_argument("--base", metavar="NAME", help="a base model without training: shapes, a folder, or a hub id")
-    parser.add_argument("--prompts", default="shapes-test", help="shapes-test, or a file of prompts")
+    parser.add_argument("--prompts", help="shapes-test, or a file of prompts; default: those of the run")
     parser.add_argument("--seed", type=int, action="append", metavar="S", help="noise seed; repeat for several")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override a setting")
     parser.add_argument("--weights", choices=["current", "ema"], help="default: ema where the run kept one")
     parser.add_argument("--json", action="store_true", help="print the report as JSON")
     options = parser.parse_args(argv)
-    overrides = [
-        f"evaluation.prompts={json.dumps(options.prompts)}",
-        f"evaluation.seeds={options.seed or [0]}",
-        *options.set,
-    ]
+    prompts = [f"evaluation.prompts={json.dumps(options.prompts)}"] if options.prompts else []
+    overrides = [*prompts, f"evaluation.seeds={options.seed or [0]}", *options.set]
     try:
         found = _evaluate_command(options, overrides)
     except ValueError as error:

@@ -21,7 +21,7 @@ from torch import Tensor
 
 from backend.checkpoint import digest, sync
 from backend.methods.settings import Settings
-from backend.types import Plan, Policy, Rollout
+from backend.types import ALONE, Plan, Policy, Ranks, Rollout, share
 
 TENSORS, NOTES = "groups.safetensors", "groups.json"
 PART = "part."
@@ -147,10 +147,20 @@ class Groups:
         order = {one: np.random.default_rng([seed, one, ORDER]).permutation(num_groups) for one in passes}
         return [int(order[place // num_groups][place % num_groups]) for place in places]
 
-    def rollout(self, policy: Policy, sigmas: Tensor, seed: int, step: int, per_step: int, group_size: int) -> Rollout:
+    def rollout(
+        self,
+        policy: Policy,
+        sigmas: Tensor,
+        seed: int,
+        step: int,
+        per_step: int,
+        group_size: int,
+        ranks: Ranks = ALONE,
+    ) -> Rollout:
         """P groups of group_size samples, a function of seed and step, as a method meets them.
 
-        Of larger groups the samples are drawn without repeats, anew each time. sigmas is the grid of training times.
+        Where processes share them, each reads the latents of its own alone. Of larger groups the samples are drawn
+        without repeats, anew each time. sigmas is the grid of training times.
         """
         rows = self.indices(seed, step, per_step)
         rng = np.random.default_rng([seed, step, MEMBERS])
@@ -159,18 +169,19 @@ class Groups:
         def chosen(values: Tensor) -> Tensor:
             return torch.stack([values[row][some] for row, some in zip(rows, members, strict=True)])
 
-        prompts = tuple(self.notes.prompts[row] for row in rows)
-        leaves = [self._leaves[row : row + 1][0][some].float() for row, some in zip(rows, members, strict=True)]
+        prompts, own = tuple(self.notes.prompts[row] for row in rows), share(per_step, ranks)
+        leaves = [self._leaves[rows[i] : rows[i] + 1][0][members[i]].float() for i in own]
         unknown = torch.full((per_step, group_size), torch.nan)
         return Rollout(
             plan(sigmas, group_size),
             prompts,
-            policy.encode(prompts),
+            policy.encode([prompts[i] for i in own]),
             (torch.stack(leaves).to(policy.device),),
             (unknown,) * (len(sigmas) - 1),
             rewards=chosen(self.rewards),
             parts={name: chosen(part) for name, part in self.parts.items()},
             part_weights=self.weights,
+            ranks=ranks,
         )
 
 

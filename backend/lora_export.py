@@ -30,7 +30,8 @@ def export(folder: Path, out: Path, style: Style = "diffusers", average: bool = 
     """Write the checkpoint's LoRA to `out`, and return it.
 
     average  the moving average of the weights, which evaluations use where a run keeps one.
-    Raises ValueError for an incomplete checkpoint, one of full tuning, or one without the average.
+    Raises ValueError for an incomplete checkpoint, one of full tuning, one that changes nothing, or one without the
+    average.
     """
     from safetensors import safe_open
     from safetensors.torch import load_file
@@ -45,8 +46,14 @@ def export(folder: Path, out: Path, style: Style = "diffusers", average: bool = 
         raise ValueError(f"--average: {folder} keeps no moving average (optimizer.ema_decay); leave the option out")
     with safe_open(folder / lora_file.FILE, framework="pt") as opened:
         adapter = lora_file.read_adapter(opened.metadata())
+    trained = load_file(weights)
+    if not any(value.any() for name, value in trained.items() if ".lora_B." in name):
+        raise ValueError(
+            f"checkpoint: the adapter in {folder} is empty or all zero and would change nothing; export a checkpoint "
+            "that was saved after the first update"
+        )
     out.parent.mkdir(parents=True, exist_ok=True)
-    lora_file.write(out, load_file(weights), adapter, notes_of(folder, config), config.model.family, style)
+    lora_file.write(out, trained, adapter, notes_of(folder, config), config.model.family, style)
     return out
 
 

@@ -1,8 +1,9 @@
 """Final samples noised again and the errors of a velocity there: what the forward-process methods share.
 
 Shape legend
-    P prompts, G samples of each, J pairs (noise level, noise) for each sample, N latents of one forward, D... latent
-    dimensions, U units of a loss: what has to stay in one forward (a latent, a sample with its pairs, a group).
+    P prompts, Q of them this process's own, G samples of each, J pairs (noise level, noise) for each sample, N latents
+    of one forward, D... latent dimensions, U units of a loss: what has to stay in one forward (a latent, a sample with
+    its pairs, a group). Units are numbered by prompt first.
     x = (1 - sigma) x0 + sigma eps, and the velocity to match is eps - x0. Errors are float64 means over D.
 """
 
@@ -24,7 +25,7 @@ FLOOR = 1e-5
 
 @dataclass(frozen=True)
 class Pairs:
-    """What samples are noised with: sigma float64 [P, G, J] and eps [P, G, J, D...], expanded where a group shares."""
+    """What samples are noised with: sigma float64 [Q, G, J] and eps [Q, G, J, D...], expanded where a group shares."""
 
     sigma: Tensor
     eps: Tensor
@@ -60,16 +61,21 @@ def between(sigmas: Tensor, place: Tensor) -> Tensor:
     return torch.lerp(sigmas[below].double(), sigmas[below + 1].double(), position - below)
 
 
-def pairs(x0: Tensor, sigma: Tensor, shared: bool, generator: torch.Generator) -> Pairs:
-    """Noise for samples x0 [P, G, D...] at levels sigma [P, G or 1, J]; shared: the samples of a group get the same."""
-    num_prompts, group = x0.shape[:2]
-    shape = (num_prompts, 1 if shared else group, sigma.shape[-1], *x0.shape[2:])
-    eps = torch.randn(shape, generator=generator, dtype=x0.dtype).to(x0.device)
-    return Pairs(sigma.to(x0.device).expand(-1, group, -1), eps.expand(-1, group, *(-1,) * (eps.dim() - 2)))
+def pairs(rollout: Rollout, sigma: Tensor, shared: bool, generator: torch.Generator) -> Pairs:
+    """Noise for a rollout's samples at levels sigma [P, G or 1, J]; shared: the samples of a group get the same.
+
+    The noise of all prompts is drawn, so that it does not depend on how many processes share them.
+    """
+    x0 = rollout.states[-1]
+    group = x0.shape[1]
+    shape = (len(sigma), 1 if shared else group, sigma.shape[-1], *x0.shape[2:])
+    eps = rollout.of_own(torch.randn(shape, generator=generator, dtype=x0.dtype)).to(x0.device)
+    sigma = rollout.of_own(sigma).to(x0.device)
+    return Pairs(sigma.expand(-1, group, -1), eps.expand(-1, group, *(-1,) * (eps.dim() - 2)))
 
 
 def noised(rollout: Rollout, drawn: Pairs, items: Tensor) -> Noised:
-    """The samples of a rollout at items Long[N], each an index into [P, G, J] laid out flat."""
+    """The samples of a rollout at items Long[N], each an index into [Q, G, J] laid out flat."""
     x0 = rollout.states[-1]
     prompt, sample, level = torch.unravel_index(items.to(x0.device), drawn.sigma.shape)
     data, eps, sigma = x0[prompt, sample], drawn.eps[prompt, sample, level], drawn.sigma[prompt, sample, level]
@@ -116,7 +122,10 @@ def units_per_batch(micro_batch: int, latents: int) -> int:
 
 
 def deal(num_units: int, updates: int, generator: torch.Generator) -> tuple[Tensor, ...]:
-    """Units 0 .. num_units - 1, shuffled and dealt to the updates of one rollout. Raises ValueError on an empty one."""
+    """Units 0 .. num_units - 1 of all processes, shuffled and dealt to the updates of one rollout.
+
+    Raises ValueError when an update would be empty.
+    """
     if num_units < updates:
         raise ValueError(
             f"updates_per_rollout: {updates} updates cannot share the {num_units} parts of this rollout; lower it or "
@@ -125,20 +134,33 @@ def deal(num_units: int, updates: int, generator: torch.Generator) -> tuple[Tens
     return torch.randperm(num_units, generator=generator).tensor_split(updates)
 
 
-def accumulate(
-    units: Tensor, per_batch: int, evaluate: Callable[[Tensor], tuple[Tensor, dict[str, Tensor]]]
-) -> Iterator[Loss]:
-    """One optimizer step: the mean loss over units, one backward for each `per_batch` of them.
+def mine(units: Tensor, own: range) -> Tensor:
+    """Those of all processes' units that are this one's, numbered from its first: Long[U]."""
+    return units[(units >= own.start) & (units < own.stop)] - own.start
 
-    evaluate takes units Long[U] and gives their losses [U] and detached values for metrics, whose means over all units
-    come with the last Loss, as does train/loss.
+
+def accumulate(
+    units: Tensor,
+    per_batch: int,
+    evaluate: Callable[[Tensor], tuple[Tensor, dict[str, Tensor]]],
+    own: range | None = None,
+) -> Iterator[Loss]:
+    """One optimizer step: the mean loss over units, one backward for each `per_batch` of this process's.
+
+    own       the units of this process, which are the only ones evaluated; None: all
+    evaluate  takes units Long[U], numbered as by `mine`, and gives their losses [U] and detached values for metrics,
+              whose means over this process's units come with the last Loss, as does train/loss
     """
     seen: dict[str, list[Tensor]] = {}
-    batches = units.split(per_batch)
+    here = units if own is None else mine(units, own)
+    if not len(here):
+        yield Loss(torch.zeros(()), {}, update=True, count=0)
+        return
+    batches = here.split(per_batch)
     for number, batch in enumerate(batches, start=1):
         loss, columns = evaluate(batch)
         for name, column in {"train/loss": loss.detach(), **columns}.items():
             seen.setdefault(name, []).append(column.double().flatten())
         last = number == len(batches)
         metrics = {name: float(torch.cat(values).mean()) for name, values in seen.items()} if last else {}
-        yield Loss(loss.sum() / len(units), metrics, update=last)
+        yield Loss(loss.sum() / len(units), metrics, update=last, count=len(here))

@@ -2,7 +2,7 @@
 
 Shape legend
     E kept edges, M parents in a micro-batch, N nodes of all levels and prompts (flattened), T steps, D... latent
-    dimensions.
+    dimensions. Edges, parents and nodes are those of the process's own prompts.
 """
 
 from __future__ import annotations
@@ -92,8 +92,8 @@ def losses(
     """Yield the mean of the objective over the kept edges, in micro-batches of at most `micro_batch` parents.
 
     Siblings share the mean of one forward of their parent, and parents of all levels mix in a batch, each with its own
-    sigma. The parents are shuffled by `generator` and cut into `updates` parts, each the mean over its own edges and
-    ended by a Loss with update set, which carries the metrics of that part:
+    sigma. The parents of all processes are shuffled by `generator` and cut into `updates` parts, each the mean over
+    its own edges and ended by a Loss with update set, which carries the metrics of that part:
 
         train/loss, train/ratio_mean, train/clipfrac (share of |rho - 1| > clip), train/approx_kl (mean squared
         log-ratio / 2), train/kl_ref (mean over edges, in the objective's form, with a kl_weight), and
@@ -109,17 +109,21 @@ def losses(
     if rollout.plan.weights != "current":
         raise ValueError(f"plan.weights: the policy gradient needs samples of 'current', got {rollout.plan.weights!r}")
     edges = kept(rollout, credit)
-    shuffled = torch.randperm(edges.num_parents, generator=generator).to(edges.nodes.device)
-    parts = [part.split(micro_batch) for part in shuffled.tensor_split(updates) if len(part)]
+    shuffled = torch.randperm(len(edges.held), generator=generator).to(edges.nodes.device)
+    parts = [part for part in shuffled.tensor_split(updates) if len(part)]
+    mine = [edges.held[part][edges.held[part] >= 0].split(micro_batch) for part in parts]
 
     def forward(batch: Tensor, with_kl: bool) -> Transitions:
         return _transitions(policy, rollout, objective.kl_form if with_kl else None, edges, batch)
 
-    later = [batch for batches in parts[1:] for batch in batches]
+    later = [batch for batches in mine[1:] for batch in batches if len(batch)]
     old = _old(forward, later, edges, objective)
-    for part, batches in enumerate(parts):
-        num_edges = int(sum(edges.num_children[batch].sum() for batch in batches))
-        yield from _update(forward, batches, edges, None if part == 0 else old, num_edges, objective)
+    for number, (part, batches) in enumerate(zip(parts, mine, strict=True)):
+        if not len(batches[0]):
+            yield Loss(edges.nodes.new_zeros(()), {}, update=True, count=0)
+            continue
+        num_edges = int(edges.num_children[part].sum())
+        yield from _update(forward, batches, edges, None if number == 0 else old, num_edges, objective)
 
 
 def cost(plan: Plan, objective: Objective, updates: int) -> Cost:
@@ -161,7 +165,7 @@ def _update(
         seen.append(torch.stack([loss, log_ratio, at.logp - edges.logp[at.rows], kl]).detach())
         last = number == len(batches)
         metrics = _metrics(torch.cat(seen, 1), objective, on_policy=old is None) if last else {}
-        yield Loss(loss.sum() / num_edges, metrics, update=last)
+        yield Loss(loss.sum() / num_edges, metrics, update=last, count=sum(one.shape[1] for one in seen))
 
 
 def _log_ratio(ratio: Ratio, at: Transitions, old: Old | None) -> Tensor:

@@ -1,4 +1,4 @@
-"""Sample a plan: one batched forward for each level, over the nodes of all prompts.
+"""Sample a plan: a batched forward for each level, over the nodes of all prompts, in parts where they are many.
 
 Shape legend
     P prompts, W_t nodes at level t, D... latent dimensions.
@@ -28,6 +28,7 @@ def sample(
     guidance: float | None = None,
     on_level: OnLevel | None = None,
     dtype: torch.dtype = torch.float32,
+    micro_batch: int | None = None,
 ) -> Rollout:
     """Grow the plan's tree for every prompt; the rollout has no rewards yet.
 
@@ -37,6 +38,7 @@ def sample(
     on_level    called with (level, states [P, W, D...], predicted x0 [P, W, D...]) once a level has been evaluated, and
                 with (T, leaves, None) at the end
     dtype       of the latents; they are stored as they were sampled, never rounded after their log-probability is known
+    micro_batch most latents in one forward; None: a whole level
 
     A plan whose last rate is 0 ends in the predicted x0 itself; with a positive rate the leaves carry its noise.
     """
@@ -50,7 +52,11 @@ def sample(
         flat = x.flatten(0, 1)
         rows = torch.arange(len(prompts), device=x.device).repeat_interleave(x.shape[1])
         sigma = plan.sigmas[step]
-        v = policy.velocity(flat, sigma.to(flat).expand(len(flat)), cond.take(rows), plan.weights, guidance)
+        sigmas = sigma.to(flat).expand(len(flat))
+        parts = torch.arange(len(flat), device=x.device).split(micro_batch or len(flat))
+        v = torch.cat(
+            [policy.velocity(flat[at], sigmas[at], cond.take(rows[at]), plan.weights, guidance) for at in parts]
+        )
         x0 = flow.predict_x0(flat, v, sigma).view_as(x)
         if on_level is not None:
             on_level(step, x, x0)

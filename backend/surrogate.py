@@ -1,7 +1,8 @@
 """The clipped ratio of a surrogate likelihood: minus the denoising error, at pairs that both policies share.
 
 Shape legend
-    P prompts, G samples of each, M samples of one batch, J pairs of each, D... latent dimensions.
+    P prompts, Q of them this process's own, G samples of each, M samples of one batch, J pairs of each, D... latent
+    dimensions.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Objective:
 
 @dataclass(frozen=True)
 class Before:
-    """What the policy that sampled found: errors [P, G, J], and its velocities [P, G, J, D...] where kl_old is used."""
+    """What the policy that sampled found: errors [Q G, J], and its velocities [Q G, J, D...] where kl_old is used."""
 
     error: Tensor
     v: Tensor | None
@@ -61,19 +62,21 @@ def losses(
 ) -> Iterator[Loss]:
     """Yield -min(rho A, clip(rho) A) with rho = exp(L_old - L), averaged over samples.
 
-    advantages [P, G]. The samples are shuffled by `generator` and dealt to `updates` optimizer steps. In the first the
-    weights are still those that sampled, so its ratio is 1 by definition, and its old errors are the detached ones of
-    the training forward itself; those of later updates are evaluated once more before the first.
+    advantages [P, G]. The samples of all processes are shuffled by `generator` and dealt to `updates` optimizer steps.
+    In the first the weights are still those that sampled, so its ratio is 1 by definition, and its old errors are the
+    detached ones of the training forward itself; those of later updates are evaluated once more before the first.
     """
     num_samples, num_pairs = advantages.numel(), pairs.sigma.shape[-1]
     per_batch = matching.units_per_batch(micro_batch, num_pairs)
     first, *later = matching.deal(num_samples, updates, generator)
-    signal = advantages.flatten().to(pairs.sigma.device)
+    own = rollout.own(advantages.shape[1])
+    signal = rollout.of_own(advantages).flatten().to(pairs.sigma.device)
 
     def items(samples: Tensor) -> Tensor:
         return (samples[:, None] * num_pairs + torch.arange(num_pairs)).flatten()
 
-    before = _evaluate_before(policy, rollout, pairs, objective, [part.split(per_batch) for part in later], items)
+    batches = [batch for part in later for batch in matching.mine(part, own).split(per_batch) if len(batch)]
+    before = _evaluate_before(policy, rollout, pairs, objective, batches, items)
     for part in (first, *later):
         known = None if part is first else before
 
@@ -81,7 +84,7 @@ def losses(
             at = matching.noised(rollout, pairs, items(samples))
             return _evaluate(policy, rollout, at, objective, samples, signal, known)
 
-        yield from matching.accumulate(part, per_batch, evaluate)
+        yield from matching.accumulate(part, per_batch, evaluate, own)
 
 
 def _evaluate(
@@ -132,14 +135,14 @@ def _evaluate_before(
     rollout: Rollout,
     pairs: Pairs,
     objective: Objective,
-    parts: list[tuple[Tensor, ...]],
+    batches: list[Tensor],
     items: Callable[[Tensor], Tensor],
 ) -> Before:
     """The errors and velocities of the later updates' samples, in the batches that will train on them."""
     num_samples, num_pairs = pairs.sigma[..., 0].numel(), pairs.sigma.shape[-1]
     error = pairs.sigma.new_zeros(num_samples, num_pairs)
     v_before: Tensor | None = None
-    for samples in (samples for part in parts for samples in part):
+    for samples in batches:
         at = matching.noised(rollout, pairs, items(samples))
         v = matching.velocity(policy, rollout, at)
         error[samples] = objective.error(v, at).view(len(samples), -1)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from backend import advantages, checkpoint, judged_groups, media
-from backend.config import RunConfig, dump
+from backend import checkpoint, first_frames, judged_groups, media, memory, step_metrics
+from backend.clock import UNLIMITED, Budget, Clock
+from backend.config import Evaluation, RunConfig, dump
 from backend.device import pick
 from backend.evaluate import Evaluated, Item, evaluate, generate, generator, items_of, report, score
 from backend.events import (
@@ -34,10 +34,11 @@ from backend.groups import Groups
 from backend.models.weights import Ema, Old
 from backend.preferences import judged_folder
 from backend.prompts import check
+from backend.ranks import Joined, PeerFailed, PeerLost, add_gradients, in_turn, pooled, whole
 from backend.rewards import judging
 from backend.rollout import sample
 from backend.tree_record import TreeRecorder
-from backend.types import Credit, MetadataReward, Rollout
+from backend.types import ALONE, Credit, MetadataReward, Ranks, Rollout, share
 
 Emit = Callable[[Event], None]
 NOISE, WATCHED_SEED = 0, 7
@@ -48,36 +49,10 @@ class NonFinite(RuntimeError):
 
 
 @dataclass
-class Clock:
-    """Seconds spent in each phase of one step, as `timer` counts them."""
-
-    timer: Callable[[], float] = perf_counter
-    seconds: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def __call__(self, phase: str) -> Iterator[None]:
-        started = self.timer()
-        try:
-            yield
-        finally:
-            self.seconds[phase] = self.seconds.get(phase, 0.0) + self.timer() - started
-
-
-@dataclass(frozen=True)
-class Budget:
-    """Seconds of training steps after which a run is done, however many steps are left.
-
-    timer  what counts them, and the seconds of the charts: the clock on the wall, or the processor's for all threads
-    """
-
-    seconds: float = math.inf
-    timer: Callable[[], float] = perf_counter
-
-
-@dataclass
 class Trainer:
     """What one run holds in memory.
 
+    ranks     the processes that train it together: each on its own prompts; the first evaluates, saves and tells
     finished  training steps behind it
     """
 
@@ -86,7 +61,8 @@ class Trainer:
     policy: Any
     emit: Emit
     stop: Callable[[], bool] = lambda: False
-    budget: Budget = Budget()
+    budget: Budget = UNLIMITED
+    ranks: Ranks = ALONE
     finished: int = field(default=0, init=False)
 
     def __post_init__(self) -> None:
@@ -108,9 +84,8 @@ class Trainer:
         config = self.config
         if judged_folder.is_judged(folder):
             facts = environment(self.policy.device)
-            folder = judged_groups.encode(
-                folder, self.policy.encode_frames, config.model.base, facts, dump(config), self.run_dir / "groups"
-            )
+            made = self.policy.encode_frames, config.model.base, facts, dump(config), self.run_dir / "groups"
+            folder = in_turn(self.ranks, lambda: judged_groups.encode(folder, *made))
         stored = Groups(folder, config.rewards)
         group_size = config.method.plan(0, self.sigmas).num_leaves
         stored.check(config.model.base, self.policy.latent_shape, group_size, config.prompts.per_step)
@@ -122,6 +97,7 @@ class Trainer:
 
     def prompt_facts(self) -> dict[str, str]:
         """What is recorded of a list of prompts; raises ValueError where it cannot be trained on."""
+        first_frames.require(self.config)
         return {} if self.stored else check.facts(self.config.prompts, self.config.evaluation.prompts)
 
     def averaged(self) -> Any:
@@ -129,15 +105,20 @@ class Trainer:
         return nullcontext() if self.ema is None else self.ema.in_place()
 
     def roll_out(self, step: int, clock: Clock, recorder: TreeRecorder | None = None) -> Rollout:
-        """Sample the step's groups and score them: rewards [P, G]."""
+        """Sample this process's share of the step's groups and score them; rewards [P, G] are of all groups."""
         config = self.config
-        prompts = config.prompts.batch(config.seed, step)
+        batch = config.prompts.batch(config.seed, step)
+        own = share(len(batch), self.ranks)
+        prompts = [batch[index] for index in own]
         texts = [one.text for one in prompts]
-        generators = [generator(config.seed, step, index, NOISE) for index in range(len(texts))]
+        generators = [generator(config.seed, step, index, NOISE) for index in own]
         plan = config.method.plan(step, self.sigmas)
         with clock("rollout"):
             on_level = recorder.on_level(plan, texts) if recorder else None
-            rollout = sample(self.policy, texts, plan, generators, on_level=on_level)
+            cond = self.policy.condition(texts, [one.first_frame for one in prompts])
+            rollout = sample(
+                self.policy, texts, plan, generators, cond, on_level=on_level, micro_batch=config.sampling.micro_batch
+            )
             leaves = rollout.states[-1]
             frames = media.quantise(self.policy.decode(leaves.flatten(0, 1)))
         _require_finite(leaves, "latents", f"rollout of step {step}")
@@ -146,16 +127,18 @@ class Trainer:
             metadata = [one.metadata for one in prompts for _ in range(plan.num_leaves)]
             verdicts = judging.score(config.rewards, frames, repeated, metadata)
             parts = {name: part.view(len(texts), -1) for name, part in verdicts.parts.items()}
+            judged = whole(replace(rollout, parts=parts), [one.text for one in batch], self.ranks)
             weights: dict[str, float] = {one.name: one.weight for one in config.rewards}
-            total = _total(parts, weights, verdicts.reasons)
-        judged = replace(rollout, rewards=total, parts=parts, part_weights=weights)
-        return replace(judged, judge=self.judge, memory=self.memory)
+            total = _total(judged.parts, weights, self.ranks.gather(verdicts.reasons))
+        return replace(judged, rewards=total, part_weights=weights, judge=self.judge, memory=self.memory)
 
     def replay(self, step: int, clock: Clock, stored: Groups) -> Rollout:
         """The step's stored groups in place of a rollout."""
         config, group_size = self.config, self.config.method.plan(step, self.sigmas).num_leaves
         with clock("rollout"):
-            rollout = stored.rollout(self.policy, self.sigmas, config.seed, step, config.prompts.per_step, group_size)
+            rollout = stored.rollout(
+                self.policy, self.sigmas, config.seed, step, config.prompts.per_step, group_size, self.ranks
+            )
         return replace(rollout, judge=self.judge, memory=self.memory)
 
     def judge(self, frames: Tensor, prompts: Sequence[str]) -> Tensor:
@@ -173,22 +156,26 @@ class Trainer:
         rate = settings.learning_rate * min(1.0, (step + 1) / settings.warmup if settings.warmup else 1.0)
         for group in self.optimizer.param_groups:
             group["lr"] = rate
-        seen: dict[str, list[float]] = {}
+        trained = self.policy.tuned.parameters()
+        seen: list[tuple[int, dict[str, float]]] = []
+        norms: list[float] = []
         with clock("loss"):
             for loss in self.config.method.losses(self.policy, rollout, credit, step):
-                with clock("backward"):
-                    loss.value.backward()
+                if loss.value.requires_grad:
+                    with clock("backward"):
+                        loss.value.backward()
                 if loss.update:
-                    norm = torch.nn.utils.clip_grad_norm_(self.policy.tuned.parameters(), settings.max_grad_norm)
+                    add_gradients(trained, self.ranks)
+                    norm = torch.nn.utils.clip_grad_norm_(trained, settings.max_grad_norm)
                     _require_finite(norm, "gradient norm", f"update of step {step}")
                     self.optimizer.step()
                     self.optimizer.zero_grad(set_to_none=True)
-                    seen.setdefault("train/grad_norm", []).append(float(norm))
+                    norms.append(float(norm))
+                    seen.append((loss.count, loss.metrics))
                     if self.ema is not None:
                         self.ema.update()
-                for name, value in loss.metrics.items():
-                    seen.setdefault(name, []).append(value)
-        return {name: sum(values) / len(values) for name, values in seen.items()}
+        updates = [{"train/grad_norm": norm} for norm in norms] + pooled(self.ranks.gather(seen))
+        return step_metrics.means(updates)
 
     def train_step(self, step: int, clock: Clock, recorder: TreeRecorder | None = None) -> dict[str, float]:
         """One training step; its metrics under their charted names."""
@@ -201,7 +188,7 @@ class Trainer:
             metrics = self.update(rollout, credit, step, clock)
         if recorder is not None:
             recorder.finish(rollout, credit)
-        metrics |= _group_metrics(rollout, credit)
+        metrics |= step_metrics.of_groups(rollout, credit) | memory.of_step(self.config, self.policy.device)
         return metrics | {
             f"time/{phase}": clock.seconds.get(phase, 0.0) for phase in ("rollout", "reward", "loss", "step")
         }
@@ -218,16 +205,16 @@ class Trainer:
         self.emit(Progress(step=start, phase="train", done=start, total=config.steps))
         self.finished, trained = start, 0.0
         for step in range(start, config.steps):
-            if self.stop():
+            if any(self.ranks.gather(self.stop())):
                 self.save(step)
                 return "stopped"
             clock, done = Clock(self.budget.timer), step + 1
-            drawn = self.stored is None and (done % every.tree_every == 0 or done in (1, config.steps))
+            drawn = self.leads and self.stored is None and (done % every.tree_every == 0 or done in (1, config.steps))
             recorder = TreeRecorder(done, self.run_dir, self.policy, self.emit) if drawn else None
             metrics = self.train_step(step, clock, recorder)
             self.finished, trained = done, trained + clock.seconds["step"]
-            last = done == config.steps or trained >= self.budget.seconds
-            self.emit(StepDone(step=done, metrics=_finite_or_none(metrics)))
+            last = done == config.steps or self.ranks.gather(trained >= self.budget.seconds)[0]
+            self.emit(StepDone(step=done, metrics=step_metrics.finite_or_none(metrics)))
             if done % every.samples_every == 0 or last:
                 self.save_watched(done)
             saved = done % every.checkpoint_every == 0 or last
@@ -241,13 +228,20 @@ class Trainer:
                 break
         return "done"
 
+    @property
+    def leads(self) -> bool:
+        """Whether this process is the one that evaluates, saves and tells."""
+        return self.ranks.rank == 0
+
     def _evaluation_is_due(self, step: int) -> bool:
         every = self.config.evaluation.every
         return step == self.config.steps or bool(every and step % every == 0)
 
     def evaluate(self, step: int) -> bool:
         """Evaluate the present weights on the held-out list; False when stopped on the way."""
+        return self.ranks.gather(self._evaluate(step) if self.leads else True)[0]
 
+    def _evaluate(self, step: int) -> bool:
         def progress(done: int, total: int) -> None:
             self.emit(Progress(step=step, phase="evaluate", done=done, total=total))
 
@@ -257,12 +251,14 @@ class Trainer:
             return False
         found = report(evaluated, step, self.config.evaluation.held_out)
         self.emit(EvaluationDone(step=step, report=found))
-        shown = _spread(evaluated, self.config.evaluation.shown)
+        shown = _spread(evaluated, self.config.evaluation)
         self._save_samples(step, "test", evaluated.items, evaluated.frames, evaluated.scores, shown)
         return True
 
     def save_watched(self, step: int) -> None:
         """The same twelve held-out prompts and seeds every time, to see the model change."""
+        if not self.leads:
+            return
         first_seed = [item for item in items_of(self.config) if item.seed == self.config.evaluation.seeds[0]]
         stride = max(1, len(first_seed) // 12)
         items = [replace(item, seed=WATCHED_SEED) for item in first_seed[stride // 2 :: stride][:12]]
@@ -291,11 +287,14 @@ class Trainer:
         self.emit(SamplesSaved(step=step, collection=collection, samples=samples))
 
     def save(self, step: int) -> None:
-        folder = checkpoint.save(
-            self.run_dir, step, self.policy, self.optimizer, self.ema, dump(self.config), self.memory
-        )
-        size = sum(path.stat().st_size for path in folder.iterdir())
-        self.emit(CheckpointSaved(step=step, path=folder.name, bytes=size))
+        """A checkpoint, before which no process goes on or leaves: one that cannot be written ends them all."""
+        if self.leads:
+            folder = checkpoint.save(
+                self.run_dir, step, self.policy, self.optimizer, self.ema, dump(self.config), self.memory
+            )
+            size = sum(path.stat().st_size for path in folder.iterdir())
+            self.emit(CheckpointSaved(step=step, path=folder.name, bytes=size))
+        self.ranks.gather(None)
 
 
 def _require_finite(values: Tensor, what: str, where: str) -> None:
@@ -303,39 +302,22 @@ def _require_finite(values: Tensor, what: str, where: str) -> None:
         raise NonFinite(f"{what} became NaN or infinite in the {where}")
 
 
-def _total(parts: dict[str, Tensor], weights: dict[str, float], reasons: dict[str, str]) -> Tensor:
-    """The weighted sum [P, G]. Raises RewardFailed, with the reasons, when no sample of the step was judged."""
+def _total(parts: dict[str, Tensor], weights: dict[str, float], told: Sequence[dict[str, str]]) -> Tensor:
+    """The weighted sum [P, G]. Raises RewardFailed, with the reasons told, when no sample of the step was judged."""
     try:
         return judging.total(parts, weights)
     except judging.RewardFailed as error:
-        told = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        raise judging.RewardFailed(f"{error} ({told})" if told else str(error)) from error
+        reasons = "; ".join(dict.fromkeys(f"{name}: {reason}" for one in told for name, reason in one.items()))
+        raise judging.RewardFailed(f"{error} ({reasons})" if reasons else str(error)) from error
 
 
-def _finite_or_none(metrics: dict[str, float]) -> dict[str, float | None]:
-    return {name: value if math.isfinite(value) else None for name, value in metrics.items()}
-
-
-def _group_metrics(rollout: Rollout, credit: Credit) -> dict[str, float]:
-    assert rollout.rewards is not None
-    rewards = rollout.rewards
-    spread = advantages.moments(rewards, unbiased=False)[1]
-    kept = torch.cat([a[k.to(a.device)] for a, k in zip(credit.advantages, credit.keep, strict=True)])
-    metrics = {
-        "train/reward_mean": float(rewards.nanmean()),
-        "train/reward_std": float(spread.nanmean()),
-        "train/zero_std_ratio": float((~(spread >= 1e-6)).double().mean()),
-        "train/advantage_abs_mean": float(kept.abs().mean()),
-    }
-    means = {f"train/reward_{name}": float(part.nanmean()) for name, part in rollout.parts.items()}
-    return metrics | means | judging.failures(rollout.parts)
-
-
-def _spread(evaluated: Evaluated, number: int) -> list[int]:
-    """Indices of `number` items of the first seed, evenly spaced over the list."""
-    first = [i for i, item in enumerate(evaluated.items) if item.seed == evaluated.items[0].seed]
-    number = min(number, len(first))
-    return [first[int(k * len(first) / number)] for k in range(number)]
+def _spread(evaluated: Evaluated, wanted: Evaluation) -> list[int]:
+    """Indices of the items that are kept: `shown` prompts, evenly spaced over the list, at `shown_seeds` seeds."""
+    place = {(item.prompt_index, item.seed): i for i, item in enumerate(evaluated.items)}
+    prompts = list(dict.fromkeys(item.prompt_index for item in evaluated.items))
+    number = min(wanted.shown, len(prompts))
+    kept = [prompts[int(k * len(prompts) / number)] for k in range(number)]
+    return [place[prompt, seed] for seed in wanted.seeds[: wanted.shown_seeds] for prompt in kept]
 
 
 def _texts(config: RunConfig) -> Iterator[str]:
@@ -351,43 +333,54 @@ def train(
     emit: Emit,
     stop: Callable[[], bool],
     resume: bool,
-    budget: Budget = Budget(),
+    budget: Budget = UNLIMITED,
+    ranks: Ranks = ALONE,
 ) -> str:
-    """Run the config in run_dir to its end, a stop, or a failure; returns the outcome after emitting it."""
-    last = 0
+    """Run the config in run_dir to its end, a stop, or a failure; returns the outcome after emitting it.
+
+    ranks  the processes of the run, each of which calls this; what any but the first emits is for nobody.
+    Raises PeerLost where one of the others is gone without a word.
+    """
+    start = 0
     try:
         policy = config.model.load(pick(), config.seed)
         if config.model.release_text_encoders:
-            policy.encode_ahead(_texts(config))
-        trainer = Trainer(config, run_dir, policy, emit, stop, budget)
-        newest = checkpoint.latest(run_dir) if resume else None
+            in_turn(ranks, lambda: policy.encode_ahead(_texts(config)))
+        trainer = Trainer(config, run_dir, policy, emit, stop, budget, ranks)
+        newest = ranks.gather(checkpoint.latest(run_dir) if resume else None)[0]
         start = checkpoint.resume(newest, policy, trainer.optimizer, trainer.ema, trainer.memory) if newest else 0
-        trained = sum(value.numel() for value in policy.tuned.parameters())
-        emit(
-            RunStarted(
-                start_step=start,
-                total_steps=config.steps,
-                facts=environment(policy.device) | trainer.prompt_facts(),
-                trained_parameters=trained,
-                total_parameters=sum(value.numel() for value in policy.module.parameters()),
-                forwards_per_prompt=trainer.forwards_per_prompt(start),
-            )
-        )
-        last = start
+        ranks.gather(None)  # one that could not load tells it before the first evaluation, not after
+        emit(_started(trainer, start))
         outcome = trainer.run(start)
         emit(RunEnded(step=trainer.finished, outcome="done" if outcome == "done" else "stopped"))
         return outcome
+    except PeerLost:
+        raise
     except (NonFinite, ValueError, RuntimeError, OSError) as error:
         traceback.print_exc()
-        newest = checkpoint.latest(run_dir)
-        kept = f"; the last good checkpoint is {newest.name}" if newest else "; no checkpoint was saved before it"
+        if isinstance(ranks, Joined) and not isinstance(error, PeerFailed):
+            with suppress(PeerLost):  # this error is the cause, whoever is still there to be told
+                ranks.fail(str(error))
         frame = traceback.extract_tb(error.__traceback__)[-1]
-        emit(
-            RunEnded(
-                step=last,
-                outcome="failed",
-                what=f"{error}{kept}",
-                where=f"{frame.name}, {frame.filename}:{frame.lineno}",
-            )
-        )
+        emit(failed(run_dir, start, str(error), f"{frame.name}, {frame.filename}:{frame.lineno}"))
         return "failed"
+
+
+def _started(trainer: Trainer, step: int) -> RunStarted:
+    policy = trainer.policy
+    processes = {"processes": str(trainer.ranks.size)} if trainer.ranks.size > 1 else {}
+    return RunStarted(
+        start_step=step,
+        total_steps=trainer.config.steps,
+        facts=environment(policy.device) | processes | memory.facts(trainer.config) | trainer.prompt_facts(),
+        trained_parameters=sum(value.numel() for value in policy.tuned.parameters()),
+        total_parameters=sum(value.numel() for value in policy.module.parameters()),
+        forwards_per_prompt=trainer.forwards_per_prompt(step),
+    )
+
+
+def failed(run_dir: Path, step: int, what: str, where: str = "") -> RunEnded:
+    """The last word of a run that failed, with the checkpoint that is left of it."""
+    newest = checkpoint.latest(run_dir)
+    kept = f"; the last good checkpoint is {newest.name}" if newest else "; no checkpoint was saved before it"
+    return RunEnded(step=step, outcome="failed", what=f"{what}{kept}", where=where)

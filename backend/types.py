@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, Self, TypeVar, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -20,6 +20,7 @@ from torch import Tensor
 Weights = Literal["current", "reference", "old"]
 Noise = Literal["sde", "cps", "ddim"]
 Judge = Callable[[Tensor, Sequence[str]], Tensor]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -174,9 +175,54 @@ class Memory(Protocol):
     def load_state_dict(self, state: dict[str, Any]) -> None: ...
 
 
+class Ranks(Protocol):
+    """The processes that share a run. Each call waits for all of them, so all make the same calls in the same order.
+
+    rank  which one this is, from 0;  size  how many there are
+    """
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def gather(self, value: T) -> list[T]:
+        """The values of all processes, by rank. They travel pickled, so tensors belong on the CPU."""
+        ...
+
+    def add(self, tensors: Sequence[Tensor]) -> None:
+        """Each tensor becomes the sum of its namesakes on all processes, in place."""
+        ...
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A run of one process."""
+
+    rank: int = 0
+    size: int = 1
+
+    def gather(self, value: T) -> list[T]:
+        return [value]
+
+    def add(self, tensors: Sequence[Tensor]) -> None:
+        """A sum of one."""
+
+
+ALONE = Alone()
+
+
+def share(num: int, ranks: Ranks) -> range:
+    """Which of `num` prompts, a multiple of the processes, this process has: an unbroken run of them."""
+    each = num // ranks.size
+    return range(ranks.rank * each, (ranks.rank + 1) * each)
+
+
 @dataclass(frozen=True)
 class Rollout:
-    """What was sampled and how it was judged.
+    """What was sampled and how it was judged. Where processes share a run, all of it is of all prompts, but for states
+    and cond, which each process has of its own prompts alone.
 
     prompts  P texts;  cond  their conditioning
     states   T+1 tensors [P, W_t, D...] (only the last when plan.keep is "last")
@@ -185,6 +231,7 @@ class Rollout:
              NaN marks a sample that could not be judged, which gets no advantage
     judge    frames [N, F, C, H, W] and N prompts -> the weighted sum [N], with gradients where all rewards have them
     memory   what the method keeps between steps
+    ranks    the processes among which the prompts are shared
     """
 
     plan: Plan
@@ -197,6 +244,17 @@ class Rollout:
     part_weights: dict[str, float] = field(default_factory=dict)
     judge: Judge | None = None
     memory: Memory | None = None
+    ranks: Ranks = ALONE
+
+    def own(self, per_prompt: int = 1) -> range:
+        """What of P per_prompt things, ordered by prompt, belongs to this process."""
+        prompts = share(len(self.prompts), self.ranks)
+        return range(prompts.start * per_prompt, prompts.stop * per_prompt)
+
+    def of_own(self, values: Tensor) -> Tensor:
+        """The rows of this process's prompts, of a tensor [P, ...]."""
+        own = self.own()
+        return values[own.start : own.stop]
 
 
 @dataclass(frozen=True)
@@ -210,11 +268,16 @@ class Credit:
 
 @dataclass(frozen=True)
 class Loss:
-    """One share of the loss: the loop calls backward on value, and steps the optimizer where update is set."""
+    """One share of the loss: the loop calls backward on value, and steps the optimizer where update is set.
+
+    value is this process's part of a sum over all processes, divided by what all of them have; without gradient where
+    it has nothing of an update. metrics are means over `count` things of this process.
+    """
 
     value: Tensor
     metrics: dict[str, float]
     update: bool = False
+    count: int = 1
 
 
 @dataclass(frozen=True)

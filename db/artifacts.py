@@ -24,7 +24,6 @@ def get(session: Session, sha256: str) -> Artifact:
     return artifact
 
 
-def mimes(session: Session, hashes: list[str]) -> dict[str, str]:
-    """The media type of each file that is stored."""
-    query = select(Artifact.sha256, Artifact.mime).where(Artifact.sha256.in_(hashes))
-    return {row.sha256: row.mime for row in session.execute(query)}
+def several(session: Session, hashes: list[str]) -> dict[str, Artifact]:
+    """Those that are stored, by hash."""
+    return {row.sha256: row for row in session.scalars(select(Artifact).where(Artifact.sha256.in_(hashes)))}

@@ -184,13 +184,14 @@ class StreamRow(Row):
 
 
 class Worker(Row):
-    """A worker process and when it was last seen alive."""
+    """A worker process and when it was last seen alive. processes: the most that one of its runs may have."""
 
     __tablename__ = "worker"
 
     name: Mapped[str] = mapped_column(String(255), primary_key=True)
     pid: Mapped[int]
     slots: Mapped[int]
+    processes: Mapped[int] = mapped_column(server_default="1")
     started_at: Mapped[datetime] = mapped_column(UtcTime)
     seen_at: Mapped[datetime] = mapped_column(UtcTime, index=True)
 
@@ -229,7 +230,9 @@ class ReviewModel(Row):
 
 
 class ReviewPair(Row):
-    """One prompt and seed, two models. sha_a, sha_b: of stored media, or what an imported file called its pictures.
+    """Two samples of one prompt: of two models on one noise seed, or of one model on two, when seed_b is that of B.
+
+    sha_a, sha_b: of stored media, or what an imported file called its pictures.
 
     repeat_of names the pair that this one shows again, flipped with the sides exchanged. Pairs are handed out by
     `handed`, how often that was done, then by `place`.
@@ -248,6 +251,7 @@ class ReviewPair(Row):
     prompt: Mapped[str] = mapped_column(PlainText)
     task: Mapped[str | None] = mapped_column(PlainText)
     seed: Mapped[int] = mapped_column(BigInteger)
+    seed_b: Mapped[int | None] = mapped_column(BigInteger)
     model_a: Mapped[str] = mapped_column(String(255))
     model_b: Mapped[str] = mapped_column(String(255))
     sha_a: Mapped[str] = mapped_column(PlainText)

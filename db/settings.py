@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+
+SHORTEST_PASSWORD = 8
 
 
 @dataclass(frozen=True)
 class Settings:
-    """data: absolute folder; broker_url: None means the embedded broker; public_url: None means http://host:port."""
+    """data: absolute folder; broker_url: None means the embedded broker; public_url: None means http://host:port.
+
+    password: of the pages and the interface; None: they are open to whoever reaches them.
+    """
 
     data: Path
     database_url: str
@@ -17,6 +22,7 @@ class Settings:
     host: str
     port: int
     public_url: str | None
+    password: str | None = field(default=None, repr=False)
 
     @property
     def runs(self) -> Path:
@@ -27,11 +33,16 @@ class Settings:
 
 
 def settings() -> Settings:
-    """Reads os.environ at each call. ValueError when ESPALIER_PORT is not a port."""
+    """Reads os.environ at each call. ValueError where a value cannot be used, with its name and the remedy."""
     data = Path(os.environ.get("ESPALIER_DATA") or "data").resolve()
     port = os.environ.get("ESPALIER_PORT") or "7860"
     if not port.isdigit() or not 0 <= int(port) < 65536:
         raise ValueError(f"ESPALIER_PORT: {port!r} is not a port; give a number from 0 to 65535")
+    password = os.environ.get("ESPALIER_PASSWORD") or None
+    if password is not None and len(password) < SHORTEST_PASSWORD:
+        raise ValueError(f"ESPALIER_PASSWORD: it is shorter than {SHORTEST_PASSWORD} characters; choose a longer one")
+    if password is not None and password != password.strip():
+        raise ValueError("ESPALIER_PASSWORD: it begins or ends with a blank, which programs cannot send; take it away")
     return Settings(
         data=data,
         database_url=with_driver(os.environ.get("DATABASE_URL") or f"sqlite:///{data / 'espalier.db'}"),
@@ -39,6 +50,7 @@ def settings() -> Settings:
         host=os.environ.get("ESPALIER_HOST") or "127.0.0.1",
         port=int(port),
         public_url=(os.environ.get("PUBLIC_URL") or "").rstrip("/") or None,
+        password=password,
     )
 
 

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from db import artifacts, checkpoints, evaluations, metrics, runs, samples, trees
 from db.session import reading
 from frontend_components.drafts import Problem, problems_of, prompts_of
+from frontend_components.judging import learned_rewards
 
 router = APIRouter(prefix="/api/v1")
 PERSON = "local"
@@ -91,12 +92,18 @@ class SampleOut(FromRow):
     task: str | None
     seed: int
     sha256: str
-    mime: str = "image/png"
+    mime: str = ""
+    width: int = 0
+    height: int = 0
+    poster: str | None = None
     scores: dict[str, float | None]
 
 
 class EvaluationOut(FromRow):
+    """reward_labels: what rewards that were fitted to votes were fitted to, in words."""
+
     step: int
+    reward_labels: dict[str, str] = {}
     report: dict[str, Any]
     created_at: datetime
 
@@ -218,15 +225,21 @@ def sample_steps(run_id: str, collection: str) -> list[int]:
 def samples_at(run_id: str, collection: str, step: int) -> list[SampleOut]:
     with reading() as session:
         rows = samples.at(session, run_id, collection, step)
-        mimes = artifacts.mimes(session, [row.sha256 for row in rows])
-        found = [SampleOut.model_validate(row) for row in rows]
-        return [one.model_copy(update={"mime": mimes.get(one.sha256, one.mime)}) for one in found]
+        media = artifacts.several(session, [row.sha256 for row in rows])
+        return [SampleOut.model_validate(row).model_copy(update=shape(media[row.sha256])) for row in rows]
+
+
+def shape(media: Any) -> dict[str, Any]:
+    """What a page must know of a file before it is there: how large it is, and a video's still."""
+    return {name: getattr(media, name) for name in ("mime", "width", "height", "poster")}
 
 
 @router.get("/runs/{run_id}/evaluations")
 def evaluation_list(run_id: str) -> list[EvaluationOut]:
     with reading() as session:
-        return [EvaluationOut.model_validate(row) for row in evaluations.listing(session, run_id)]
+        rows = evaluations.listing(session, run_id)
+        told = {"reward_labels": learned_rewards.labels(runs.get(session, run_id).config)} if rows else {}
+        return [EvaluationOut.model_validate(row).model_copy(update=told) for row in rows]
 
 
 @router.get("/runs/{run_id}/checkpoints")

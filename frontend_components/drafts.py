@@ -11,7 +11,9 @@ from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from backend.prompts.report import Report, shortened
-from frontend_components.forms import FormField, fields_of
+from frontend_components.forms import FormField, Suggestion, fields_of, suggest
+from frontend_components.judging import learned_rewards
+from frontend_components.pace import Pace, pace_of
 
 if TYPE_CHECKING:
     from backend.config import RunConfig
@@ -50,13 +52,18 @@ class DraftIn(BaseModel):
 
 
 class DraftOut(BaseModel):
-    """config, text, plan and command are there only when there is no problem; prompts where they come from a file."""
+    """config, text, plan and command are there only when there is no problem; prompts where they come from a file.
+
+    memory: bytes that a device will need, by what holds them, where the base's size is known; pace: where it was run.
+    """
 
     problems: list[Problem] = []
     prompts: Report | None = None
     config: dict[str, Any] | None = None
     text: str | None = None
     plan: dict[str, Any] | None = None
+    memory: dict[str, int] | None = None
+    pace: Pace | None = None
     command: str | None = None
 
 
@@ -70,13 +77,16 @@ def form() -> LaunchForm:
         Preset(name=name, title=config.name, config=config.model_dump(mode="json")) for name, config in loaded.items()
     ]
     default = DEFAULT if DEFAULT in loaded else next(iter(loaded), "")
-    return LaunchForm(fields=fields_of(RunConfig), presets=presets, default=default)
+    fitted = [Suggestion(value=one.file, label=one.label) for one in learned_rewards.rewards()]
+    fields = suggest(fields_of(RunConfig), "learned", "file", fitted)
+    return LaunchForm(fields=fields, presets=presets, default=default)
 
 
 @router.post("/draft")
 def draft(body: DraftIn) -> DraftOut:
     """Checks a draft. A valid one comes back in both forms, with its cost and the shell command that does the same."""
     from backend.config import RunConfig, dump, load, preset_names, preset_path
+    from backend.memory import estimate
     from backend.plan import describe
 
     try:
@@ -93,6 +103,7 @@ def draft(body: DraftIn) -> DraftOut:
     if wrong:
         return DraftOut(problems=wrong, prompts=report)
     written = config.model_dump(mode="json")
+    needed = estimate(config, config.method.plan(0, config.grid()))
     known = body.preset if body.preset in preset_names() else None
     start = load(preset_path(known)).model_dump(mode="json") if known else None
     return DraftOut(
@@ -100,6 +111,8 @@ def draft(body: DraftIn) -> DraftOut:
         config=written,
         text=dump(config),
         plan=asdict(describe(config)),
+        memory=needed.record() if needed else None,
+        pace=pace_of(config),
         command=command(known, start, written),
     )
 
@@ -109,6 +122,7 @@ def prompts_of(config: RunConfig) -> tuple[Report | None, list[Problem]]:
 
     A dataset of the hub is not loaded here: the run does that.
     """
+    from backend import first_frames
     from backend.prompts import check, sources
 
     against = config.evaluation.prompts
@@ -117,7 +131,7 @@ def prompts_of(config: RunConfig) -> tuple[Report | None, list[Problem]]:
     except ValueError as error:
         return None, [Problem(field="evaluation.prompts", text=str(error).removeprefix("evaluation.prompts: "))]
     if not isinstance(config.prompts, sources.FilePrompts) or config.groups is not None:
-        return None, []
+        return None, [Problem(field=field, text=text) for field, text in first_frames.problems(config)]
     try:
         found = config.prompts.read()
     except ValueError as error:
@@ -127,7 +141,7 @@ def prompts_of(config: RunConfig) -> tuple[Report | None, list[Problem]]:
         sources.usable(found, config.prompts.path)
     except ValueError as error:
         return report, [Problem(field="prompts.path", text=str(error).removeprefix("prompts: "))]
-    return report, []
+    return report, [Problem(field=field, text=text) for field, text in first_frames.problems(config)]
 
 
 def problems_of(error: ValidationError) -> list[Problem]:

@@ -13,11 +13,19 @@ from pydantic.fields import FieldInfo
 Kind = Literal["integer", "number", "text", "choice", "switch", "numbers", "group", "variants", "list", "yaml"]
 
 
+class Suggestion(BaseModel):
+    """A value that a text field may take, and what it is in words."""
+
+    value: str
+    label: str
+
+
 class FormField(BaseModel):
     """One input. low and high are inclusive where low_in and high_in say so; optional: it may be left empty.
 
     fields: those of a group. variants: the fields of each class of a union, by the value of its `tag` field. A list has
     its items' variants. start: the values that a variant, or an optional group (under ""), begins with.
+    suggestions: of a text field, where the values at hand are known.
     """
 
     name: str
@@ -29,6 +37,7 @@ class FormField(BaseModel):
     high: float | None = None
     high_in: bool = True
     choices: list[str] = []
+    suggestions: list[Suggestion] = []
     fields: list[FormField] = []
     tag: str = ""
     variants: dict[str, list[FormField]] = {}
@@ -58,6 +67,22 @@ def field_of(name: str, annotation: Any, info: FieldInfo | None = None) -> FormF
         return list_of(facts, get_args(kind)[0])
     plain: dict[Any, Kind] = {bool: "switch", int: "integer", float: "number", str: "text"}
     return FormField(kind=plain.get(kind, "yaml"), **facts)
+
+
+def suggest(fields: Sequence[FormField], variant: str, name: str, suggestions: list[Suggestion]) -> list[FormField]:
+    """The fields with suggestions at the field of this name in each variant of that name, at any depth."""
+
+    def inside(one: FormField) -> FormField:
+        variants = {
+            tag: [
+                field.model_copy(update={"suggestions": suggestions}) if (tag, field.name) == (variant, name) else field
+                for field in suggest(fields_of_variant, variant, name, suggestions)
+            ]
+            for tag, fields_of_variant in one.variants.items()
+        }
+        return one.model_copy(update={"fields": suggest(one.fields, variant, name, suggestions), "variants": variants})
+
+    return [inside(one) for one in fields]
 
 
 def list_of(facts: dict[str, Any], item: Any) -> FormField:

@@ -59,7 +59,7 @@ def serve(host: str, listening: socket.socket, with_worker: bool) -> None:
             os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
             from frontend_components.site import site
 
-            app = site(host, port, settings().public_url)
+            app = site(host, port, settings().public_url, settings().password)
         print(f"\n  Espalier is at {settings().public_url or f'http://{host}:{port}/'}   (Ctrl+C ends it)", flush=True)
         # The first form needs the methods, and they need torch: seconds that are spent while nobody waits yet.
         threading.Thread(target=import_module, args=("backend.plan",), daemon=True).start()
@@ -87,8 +87,9 @@ def main(argv: list[str]) -> int:
         print(f"espalier serve: cannot listen on {given.host}:{given.port}: {told}", file=sys.stderr)
         return 1
     print("\n  Espalier", flush=True)
-    if given.host not in LOOPBACK:
-        print("  Anyone who reaches this address can start runs: put a proxy before it that asks who.", flush=True)
+    if given.host not in LOOPBACK and found.password is None:
+        told = "set ESPALIER_PASSWORD, or put a proxy before it that asks who"
+        print(f"  Anyone who reaches this address can start runs: {told}.", flush=True)
     try:
         serve(given.host, listening, with_worker=not given.no_worker)
     except KeyboardInterrupt:

@@ -16,6 +16,7 @@ from frontend_components import api, compare, desk, drafts, launch, leaderboard,
 from frontend_components.body_limit import BodyLimit
 from frontend_components.guard import Guard
 from frontend_components.judging import desk_api, review_api, vote_api
+from frontend_components.lock import Lock
 from frontend_components.page import HEAD, STATIC
 from frontend_components.theme import theme
 
@@ -50,10 +51,13 @@ def pages() -> gr.Blocks:
     return blocks
 
 
-def site(host: str, port: int, public_url: str | None) -> FastAPI:
+def site(host: str, port: int, public_url: str | None, password: str | None) -> FastAPI:
+    """host, port: the address it listens on; public_url: where people reach it; password: None where all may enter."""
     app = FastAPI(title="Espalier", docs_url="/api/docs", openapi_url="/api/v1/openapi.json", redoc_url=None)
     app.state.hub = live.Hub()
     app.add_middleware(BodyLimit)
+    if password is not None:
+        app.add_middleware(Lock, password=password, secure=(public_url or "").startswith("https:"))
     app.add_middleware(Guard, host=host, public_url=public_url)
     for part in (api, drafts, live, media, review_api, desk_api, vote_api):
         app.include_router(part.router)

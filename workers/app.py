@@ -18,6 +18,7 @@ from celery.signals import worker_ready, worker_shutting_down
 
 from db.session import migrate
 from db.settings import settings
+from workers import capacity
 from workers.broker import broker_url, embedded, embedded_url
 from workers.queue import QUEUE, celery_app
 from workers.sweep import Sweeper
@@ -27,7 +28,7 @@ from workers.tasks import register
 def main(argv: list[str]) -> int:
     """espalier worker: runs until SIGTERM or Ctrl+C, then gives its runs back to the queue, each with a checkpoint."""
     parser = argparse.ArgumentParser(prog="espalier worker", description="Take queued runs and supervise them.")
-    parser.add_argument("--slots", type=int, default=1, help="runs at a time; with several, each gets a GPU of its own")
+    parser.add_argument("--slots", type=int, default=1, help="runs at a time, which share the GPUs evenly")
     parser.add_argument("--name", default=f"worker@{socket.gethostname()}", help="name@host, unlike any other worker's")
     parser.add_argument("--watch-stdin", action="store_true", help="leave when stdin closes")
     arguments = parser.parse_args(argv)
@@ -48,8 +49,9 @@ def _work(url: str, name: str, slots: int) -> int:
     # it warns root of pickled tasks, and JSON alone is accepted here
     warnings.filterwarnings("ignore", category=SecurityWarning)
     app = celery_app(url)
-    register(app, slots)
-    sweeper = Sweeper(name, slots)
+    owned = capacity.gpus()
+    register(app, slots, owned)
+    sweeper = Sweeper(name, slots, capacity.processes(slots, owned))
 
     def ready(**_: Any) -> None:
         sweeper.start()

@@ -110,6 +110,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--who", default="local", help="owner of the run")
     arguments = parser.parse_args(argv)
 
+    from backend import first_frames
     from backend.config import load, preset_names, preset_path
 
     preset = str(arguments.config) if str(arguments.config) in preset_names() else None
@@ -117,6 +118,7 @@ def main(argv: list[str]) -> int:
     config = load(preset_path(preset) if preset else arguments.config, arguments.set)
     try:
         config.model.check_access()
+        first_frames.require(config)
     except ValueError as error:
         print(f"espalier launch: {error}", file=sys.stderr)
         return 2

@@ -10,13 +10,14 @@ from datetime import timedelta
 
 from sqlalchemy.exc import OperationalError
 
-from db import runs, stream, workers
+from db import runs, stream, waits, workers
 from db.models import utc_now
 from db.session import reading, writing
 from workers.queue import num_waiting, send
 
 SWEEP_SECONDS = 5.0
 LEAVING_SECONDS = 1.0
+ALIVE = timedelta(seconds=4 * SWEEP_SECONDS)
 STREAM_KEPT = timedelta(days=1)
 
 logger = logging.getLogger(__name__)
@@ -25,9 +26,9 @@ logger = logging.getLogger(__name__)
 class Sweeper(threading.Thread):
     """Sweeps every SWEEP_SECONDS until `leaving` is set; from then on it gives the worker's runs back to the queue."""
 
-    def __init__(self, worker: str, slots: int) -> None:
+    def __init__(self, worker: str, slots: int, processes: int = 1) -> None:
         super().__init__(name="sweeper", daemon=True)
-        self.worker, self.slots, self.started_at = worker, slots, utc_now()
+        self.worker, self.slots, self.processes, self.started_at = worker, slots, processes, utc_now()
         self.leaving, self.over = threading.Event(), threading.Event()
 
     def run(self) -> None:
@@ -48,7 +49,7 @@ class Sweeper(threading.Thread):
 
     def _sweep(self) -> None:
         with writing() as session:
-            workers.beat(session, self.worker, os.getpid(), self.slots, self.started_at)
+            workers.beat(session, self.worker, os.getpid(), self.slots, self.started_at, self.processes)
         sweep()
 
     def _release(self) -> None:
@@ -63,6 +64,8 @@ class Sweeper(threading.Thread):
 def sweep() -> list[str]:
     """One round. Returns the runs that were sent again.
 
+    A run that asks for more processes than any live worker takes is told so, and not sent until there is one.
+
     Waiting runs have a message in the broker, unless it was lost; so only an empty queue is filled again, and
     messages do not pile up behind a long run.
     """
@@ -71,8 +74,10 @@ def sweep() -> list[str]:
         for run_id in runs.reap(session, now):
             logger.warning("run %s is lost", run_id)
         stream.prune(session, now - STREAM_KEPT)
+        most = workers.most_processes(session, now - ALIVE)
+        too_large = waits.explain(session, most) if most else set()
     with reading() as session:
-        waiting = runs.waiting(session, now - timedelta(seconds=SWEEP_SECONDS))
+        waiting = [one for one in runs.waiting(session, now - timedelta(seconds=SWEEP_SECONDS)) if one not in too_large]
     if not waiting or num_waiting() != 0:
         return []
     return [run_id for run_id in waiting if send(run_id)]

@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from billiard.process import current_process
 from celery import Celery
 
+from db import waits
+from db.session import reading
+from workers import capacity
 from workers.queue import TASK
 from workers.supervise import supervise
 from workers.trainer import trainer_command
 
 
-def register(app: Celery, slots: int) -> None:
-    """Adds the tasks to an application whose worker has so many slots."""
+def register(app: Celery, slots: int, owned: list[str]) -> None:
+    """Adds the tasks to an application whose worker has so many slots and owns these GPUs."""
 
     @app.task(name=TASK, bind=True)
     def train(self: Any, run_id: str) -> None:
         slot = getattr(current_process(), "index", 0)
-        supervise(run_id, self.request.hostname, trainer_command, devices=device_of(slot, slots))
+        if takes(run_id, capacity.processes(slots, owned)):
+            supervise(run_id, self.request.hostname, trainer_command, devices=devices_of(slot, slots, owned))
 
 
-def device_of(slot: int, slots: int) -> str | None:
-    """The GPU of one slot: of CUDA_VISIBLE_DEVICES where that is set. None, for all of them, when there is one slot."""
-    if slots == 1:
+def takes(run_id: str, most: int) -> bool:
+    """Whether a run asks for no more processes than a slot has. One that does stays queued, and is sent again."""
+    with reading() as session:
+        return waits.processes(session, run_id) <= most
+
+
+def devices_of(slot: int, slots: int, owned: list[str]) -> str | None:
+    """CUDA_VISIBLE_DEVICES of one slot's runs. None, to leave it as it is, when one slot has all there is."""
+    if slots == 1 or not owned:
         return None
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    devices = visible.split(",") if visible else [str(index) for index in range(slots)]
-    return devices[slot % len(devices)]
+    return ",".join(capacity.devices(slot, slots, owned))

@@ -17,7 +17,7 @@ from workers import process
 
 PROJECT = Path(__file__).resolve().parents[1]
 FAMILY_SECONDS = 2.0
-SECRETS = ("DATABASE_URL", "CELERY_BROKER_URL", "POSTGRES_PASSWORD", "REDIS_PASSWORD")
+SECRETS = ("DATABASE_URL", "CELERY_BROKER_URL", "POSTGRES_PASSWORD", "REDIS_PASSWORD", "ESPALIER_PASSWORD")
 
 logger = logging.getLogger(__name__)
 

@@ -13,10 +13,11 @@ from backend.benchmarks.forwards import count
 from backend.benchmarks.jobs import base_digest, chosen, fingerprint
 from backend.benchmarks.records import Iterations
 from backend.benchmarks.variants import ITERATIONS, Profile
+from backend.clock import Clock
 from backend.config import RunConfig, load, preset_names, preset_path
 from backend.device import pick
 from backend.facts import environment
-from backend.train import Clock, Trainer
+from backend.train import Trainer
 
 FILE = "iteration.json"
 COMMAND = "espalier bench methods --part iteration"

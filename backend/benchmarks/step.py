@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from backend.clock import Clock
 from backend.config import RunConfig
 from backend.device import pick
-from backend.train import Clock, Trainer
+from backend.train import Trainer
 
 
 @dataclass

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
-TARGET = 0.70
-TARGETS = (0.70, 0.80, 0.90)
+TARGET = 0.65
+TARGETS = (0.60, 0.65, 0.70)
 LONG_TARGET = 0.95
 SEARCH_SEED = 100
 

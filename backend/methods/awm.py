@@ -52,14 +52,14 @@ class AWM(ForwardProcess):
 
     def losses(self, policy: Policy, rollout: Rollout, credit: Credit, step: int) -> Iterator[Loss]:
         """The ratio of the weighted errors, clipped if asked for."""
-        x0, generator = rollout.states[-1], torch.Generator().manual_seed(step)
-        size = (len(x0), 1, self.train_timesteps)
+        generator = torch.Generator().manual_seed(step)
+        size = (len(rollout.prompts), 1, self.train_timesteps)
         sigma = matching.levels(self._trained(rollout.plan.sigmas), size, True, generator)
         return surrogate.losses(
             policy,
             rollout,
             credit.advantages[-1],
-            matching.pairs(x0, sigma, False, generator),
+            matching.pairs(rollout, sigma, False, generator),
             surrogate.Objective(self._error, self.clip_range, self.ratio == "exp_first", kl_ref=self.kl_weight),
             micro_batch=self.micro_batch,
             updates=self.updates_per_rollout,

@@ -66,19 +66,19 @@ class DGPO(ForwardProcess):
         Its gradient is 1 / beta of that of the mean over groups and levels of -log sigmoid(-S).
         """
         x0, generator = rollout.states[-1], torch.Generator().manual_seed(step)
-        num_prompts, group_size = x0.shape[:2]
+        num_prompts, group_size = len(rollout.prompts), x0.shape[1]
         above = candidates(rollout.plan.sigmas, self.t_min, self.train_timesteps)
         chosen = above[torch.randperm(len(above), generator=generator)[: self.train_timesteps]]
-        drawn = matching.pairs(x0, chosen.expand(num_prompts, 1, -1), self.shared_pairs, generator)
+        drawn = matching.pairs(rollout, chosen.expand(num_prompts, 1, -1), self.shared_pairs, generator)
         per_batch = matching.units_per_batch(self.micro_batch, group_size)
         parts = matching.deal(num_prompts * len(chosen), self.updates_per_rollout, generator)
-        signal = credit.advantages[-1].to(x0.device)
+        signal, own = rollout.of_own(credit.advantages[-1]).to(x0.device), rollout.own(len(chosen))
 
         def evaluate(units: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
             return self._evaluate(policy, rollout, drawn, signal, units)
 
         for number, part in enumerate(parts, start=1):
-            yield from matching.accumulate(part, per_batch, evaluate)
+            yield from matching.accumulate(part, per_batch, evaluate, own)
             policy.track_old(old_decay(step * self.updates_per_rollout + number, self.old_decay))
 
     def training_cost(self, plan: Plan) -> Cost:

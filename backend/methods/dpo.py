@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import ClassVar, Literal
 
 import torch
@@ -38,24 +39,26 @@ class DPO(ForwardProcess):
         x0, generator = rollout.states[-1], torch.Generator().manual_seed(step)
         signal = credit.advantages[-1].cpu()
         prompts = signal.abs().sum(1).nonzero().flatten()
-        shape = (len(x0), 1, self.train_timesteps)
+        shape = (len(signal), 1, self.train_timesteps)
         if self.time_sampling == "uniform":
             place = torch.rand(shape, generator=generator, dtype=torch.float64)
         else:
             place = torch.randn(shape, generator=generator, dtype=torch.float64).sigmoid()
-        drawn = matching.pairs(x0, matching.between(rollout.plan.sigmas, place), True, generator)
-        both = torch.stack([signal.argmax(1), signal.argmin(1)], dim=1)
+        drawn = matching.pairs(rollout, matching.between(rollout.plan.sigmas, place), True, generator)
+        both = rollout.of_own(torch.stack([signal.argmax(1), signal.argmin(1)], dim=1))
 
         def evaluate(units: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
-            prompt, level = prompts[units // self.train_timesteps], units % self.train_timesteps
+            prompt, level = units // self.train_timesteps, units % self.train_timesteps
             items = (prompt[:, None] * x0.shape[1] + both[prompt]) * self.train_timesteps + level[:, None]
             return self._evaluate(policy, rollout, matching.noised(rollout, drawn, items.flatten()))
 
-        skipped = {"train/skipped_groups": 1 - len(prompts) / len(x0)}
+        skipped = {"train/skipped_groups": 1 - len(prompts) / len(signal)}
         if len(prompts):
-            units = torch.randperm(len(prompts) * self.train_timesteps, generator=generator)
-            for loss in matching.accumulate(units, matching.units_per_batch(self.micro_batch, 2), evaluate):
-                yield Loss(loss.value, loss.metrics | skipped, loss.update)
+            units = (prompts[:, None] * self.train_timesteps + torch.arange(self.train_timesteps)).flatten()
+            shuffled = units[torch.randperm(len(units), generator=generator)]
+            per_batch, own = matching.units_per_batch(self.micro_batch, 2), rollout.own(self.train_timesteps)
+            for loss in matching.accumulate(shuffled, per_batch, evaluate, own):
+                yield replace(loss, metrics=loss.metrics | skipped)
         if self.sync_reference_every and (step + 1) % self.sync_reference_every == 0:
             policy.track_old(0.0)
 

@@ -83,20 +83,30 @@ class DPOK(DDIMChains):
         levels = [level for level, keep in enumerate(credit.keep) if keep.any()]
         x = torch.cat([rollout.states[level].flatten(0, 1) for level in levels])
         group_size = rollout.rewards.shape[1]
-        words = hashed_words(rollout.prompts).repeat_interleave(group_size, dim=0).repeat(len(levels), 1)
-        sigma = rollout.plan.sigmas[levels].repeat_interleave(rollout.rewards.numel())
-        rewards = rollout.rewards.flatten().repeat(len(levels))
-        known = (~rewards.isnan()).nonzero().flatten().cpu()
+        words = _words(rollout).repeat_interleave(group_size, dim=0).repeat(len(levels), 1)
+        rewards = rollout.of_own(rollout.rewards).flatten().repeat(len(levels))
+        sigma = rollout.plan.sigmas[levels].repeat_interleave(len(rewards) // len(levels))
+        known = (~rollout.rewards.flatten().repeat(len(levels)).isnan()).nonzero().flatten().cpu()
+        num_samples, own = rollout.rewards.numel(), rollout.own(group_size)
         errors = []
         for _ in range(self.value_updates):
             rows = known[torch.randperm(len(known), generator=generator)[: self.value_batch]]
-            errors.append(critic.fit(x[rows.to(x.device)], sigma[rows], words[rows], rewards[rows.to(rewards.device)]))
+            mine = rows[torch.isin(rows % num_samples, torch.arange(own.start, own.stop))]
+            here = mine // num_samples * len(own) + mine % num_samples - own.start
+            batch = x[here.to(x.device)], sigma[here], words[here], rewards[here.to(rewards.device)]
+            errors.append(critic.fit(*batch, total=len(rows), ranks=rollout.ranks))
         return sum(errors) / len(errors)
 
     def _expect(self, critic: Critic, rollout: Rollout, level: int) -> Tensor:
         """V of all nodes of a level: [P, G]."""
         states = rollout.states[level]
-        words = hashed_words(rollout.prompts).repeat_interleave(states.shape[1], dim=0)
+        words = _words(rollout).repeat_interleave(states.shape[1], dim=0)
         sigma = rollout.plan.sigmas[level].expand(len(words))
         with torch.no_grad():
-            return critic(states.flatten(0, 1), sigma, words).view(states.shape[:2])
+            here = critic(states.flatten(0, 1), sigma, words).view(states.shape[:2])
+        return torch.cat(rollout.ranks.gather(here.cpu()))
+
+
+def _words(rollout: Rollout) -> Tensor:
+    """The hashed words of the process's own prompts, [Q, 64]."""
+    return hashed_words([rollout.prompts[place] for place in rollout.own()])

@@ -48,22 +48,23 @@ class NFT(ForwardProcess):
 
     def losses(self, policy: Policy, rollout: Rollout, credit: Credit, step: int) -> Iterator[Loss]:
         """The two branches' errors, averaged over all samples and levels; the old weights move at the end."""
+        assert rollout.rewards is not None
         x0, generator = rollout.states[-1], torch.Generator().manual_seed(step)
-        sigmas, shape = rollout.plan.sigmas[:-1], x0.shape[:2]
+        sigmas, shape = rollout.plan.sigmas[:-1], rollout.rewards.shape
         order = torch.rand(*shape, len(sigmas), generator=generator).argsort(-1)
         chosen = order[..., : self._num_levels(len(sigmas))]
-        drawn = matching.pairs(x0, sigmas[chosen], False, generator)
-        optimality = (0.5 + credit.advantages[-1] / (2 * self.advantage_clip)).to(x0.device)
+        drawn = matching.pairs(rollout, sigmas[chosen], False, generator)
+        optimality = (0.5 + rollout.of_own(credit.advantages[-1]) / (2 * self.advantage_clip)).to(x0.device)
 
         def evaluate(items: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
             r = optimality.flatten()[items.to(x0.device) // chosen.shape[-1]]
             return self._evaluate(policy, rollout, matching.noised(rollout, drawn, items), r)
 
         # a sample that was not judged would be pulled back to the old weights: r = 1/2 is no gradient only there
-        assert rollout.rewards is not None
         judged = (~rollout.rewards.isnan()).flatten().repeat_interleave(chosen.shape[-1]).nonzero().flatten()
+        own = rollout.own(shape[1] * chosen.shape[-1])
         for part in matching.deal(len(judged), self.updates_per_rollout, generator):
-            yield from matching.accumulate(judged.cpu()[part], self.micro_batch, evaluate)
+            yield from matching.accumulate(judged.cpu()[part], self.micro_batch, evaluate, own)
         policy.track_old(old_decay(step + 1, self.old_decay))
 
     def training_cost(self, plan: Plan) -> Cost:

@@ -73,13 +73,15 @@ class ReFL(MethodSettings):
         """
         assert rollout.judge is not None
         x, sigma, prompt = _chosen(rollout, credit)
+        texts = [rollout.prompts[place] for place in rollout.own()]
+        num_samples = len(x) * rollout.ranks.size
         seen: list[dict[str, Tensor]] = []
         for batch in torch.arange(len(x)).split(self.micro_batch):
             at = batch.to(x.device)
             cond = rollout.cond.take(prompt[at])
             v = policy.velocity(x[at], sigma[at].to(x), cond)
             frames = policy.decode(flow.predict_x0(x[at], v, sigma[at]))
-            rewards = rollout.judge(frames, [rollout.prompts[int(i)] for i in prompt[at]]).to(v)
+            rewards = rollout.judge(frames, [texts[int(i)] for i in prompt[at]]).to(v)
             loss = self.reward_weight * (-rewards if self.margin is None else (self.margin - rewards).relu())
             columns = {"train/reward_predicted": rewards}
             if self.margin is not None:
@@ -92,14 +94,14 @@ class ReFL(MethodSettings):
                 columns["train/kl_ref"] = kl
             seen.append({name: column.detach() for name, column in {"train/loss": loss, **columns}.items()})
             last = int(batch[-1]) == len(x) - 1
-            yield Loss(loss.sum() / len(x), _means(seen) if last else {}, update=last)
+            yield Loss(loss.sum() / num_samples, _means(seen) if last else {}, update=last, count=len(x))
 
 
 def _chosen(rollout: Rollout, credit: Credit) -> tuple[Tensor, Tensor, Tensor]:
-    """Latents [N, D...] before the kept steps, their sigmas float64 [N], and whose prompt they are, Long[N]."""
+    """Latents [N, D...] of own prompts before the kept steps, their sigmas float64 [N], and whose they are, Long[N]."""
     latents, sigmas, prompts = [], [], []
     for level, keep in enumerate(credit.keep):
-        prompt, node = keep.nonzero(as_tuple=True)
+        prompt, node = rollout.of_own(keep).nonzero(as_tuple=True)
         parent = rollout.plan.parents[level][node.cpu()].to(prompt.device)
         states = rollout.states[level]
         latents.append(states[prompt.to(states.device), parent.to(states.device)])

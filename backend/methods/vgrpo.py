@@ -77,9 +77,9 @@ class VGRPO(ForwardProcess):
 
     def _pairs(self, rollout: Rollout, generator: torch.Generator) -> matching.Pairs:
         x0 = rollout.states[-1]
-        size = (x0.shape[0], 1 if self.shared_pairs else x0.shape[1], self.pairs)
+        size = (len(rollout.prompts), 1 if self.shared_pairs else x0.shape[1], self.pairs)
         sigma = matching.levels(rollout.plan.sigmas[:-1], size, self.stratified, generator)
-        return matching.pairs(x0, sigma, self.shared_pairs, generator)
+        return matching.pairs(rollout, sigma, self.shared_pairs, generator)
 
     def _error(self, v: Tensor, at: matching.Noised) -> Tensor:
         difference = matching.residual(v, at.target, at.sigma, self.prediction)

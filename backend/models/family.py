@@ -103,6 +103,14 @@ class Family(Settings):
         """The scale of classifier-free guidance; 1 is none."""
         raise NotImplementedError
 
+    def takes_first_frame(self) -> bool:
+        """Whether the base starts each video from a picture, as far as this machine can tell."""
+        return False
+
+    def first_frame_of_all(self) -> str | None:
+        """The picture for prompts that have none of their own."""
+        return None
+
     def check_access(self) -> None:
         """Raises ValueError, with the remedy, when this machine cannot have the base."""
         check_access(self.folder(), self.pipelines)
@@ -197,6 +205,14 @@ class FamilyPolicy:
     def beside(self) -> tuple[str, ...]:
         """Texts that are encoded beside every prompt, for guidance."""
         return ()
+
+    def condition(self, prompts: Sequence[str], first_frames: Sequence[str | None]) -> Any:
+        """encode(prompts); an image-to-video base starts from the pictures (files, one a prompt or None)."""
+        return self.encode(prompts)
+
+    def encode(self, prompts: Sequence[str]) -> Any:
+        """The conditioning of P prompts, as the pipeline encodes them."""
+        raise NotImplementedError
 
     def encode_ahead(self, prompts: Iterable[str]) -> None:
         """Fill the cache for a whole run, so that text encoders are loaded once and gone before training."""

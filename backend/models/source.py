@@ -51,7 +51,12 @@ def time_shift(scheduler: dict[str, Any], tokens: int) -> float:
 
 
 def text_identity(base: str) -> str:
-    """What decides how the base encodes a prompt: the id and commit of the hub, or a folder's own files.
+    """What decides how the base encodes a prompt: the id and commit of the hub, or a folder's own files."""
+    return identity(base, ("text_encoder", "tokenizer"))
+
+
+def identity(base: str, parts: tuple[str, ...]) -> str:
+    """What decides what components do: the id and commit of the hub, or the files of folders that begin as `parts` do.
 
     Of files above 2 MiB the size and both ends are read.
     """
@@ -59,9 +64,9 @@ def text_identity(base: str) -> str:
         index = local_file(base, "model_index.json")
         return f"{base}@{index.parent.name if index else 'unknown'}"
     told = hashlib.sha256()
-    for file in sorted(Path(base).glob("t*/**/*")):
+    for file in sorted(Path(base).glob("*/**/*")):
         part = file.relative_to(base)
-        if file.is_file() and part.parts[0].startswith(("text_encoder", "tokenizer")):
+        if file.is_file() and part.parts[0].startswith(parts):
             told.update(f"{part} {file.stat().st_size} ".encode() + _ends(file))
     return told.hexdigest()
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field, field_validator
 from torch import Tensor
 
+from backend.models import prompt_cache, source
 from backend.models.autoencoder import decode_videos, encode_videos
 from backend.models.family import Family, FamilyPolicy, guide
+from backend.models.first_frames import FirstFrames
+from backend.models.prompt_cache import PromptCache
 from backend.models.source import read_config
 from backend.types import Weights
 
@@ -29,8 +31,8 @@ HUB = {"z_dim": 16, "scale_factor_temporal": 4, "scale_factor_spatial": 8}  # of
 class WanConditioning:
     """UMT5 embeds [P, L, D] of the prompts and [1, L, D] of the negative prompt.
 
-    first_frame   [1, C + 4, f, h, w], what an image-to-video transformer sees beside the latent; None for text-to-video
-    image_embeds  [1, L', D'] of that picture, where the transformer takes them
+    first_frame   [P, C + 4, f, h, w], what an image-to-video transformer sees beside the latent; None for text-to-video
+    image_embeds  [P, L', D'] of these pictures, where the transformer takes them
     """
 
     embeds: Tensor
@@ -39,7 +41,8 @@ class WanConditioning:
     image_embeds: Tensor | None = None
 
     def take(self, rows: Tensor) -> WanConditioning:
-        return replace(self, embeds=self.embeds[rows])
+        frame, image = (None if one is None else one[rows] for one in (self.first_frame, self.image_embeds))
+        return replace(self, embeds=self.embeds[rows], first_frame=frame, image_embeds=image)
 
 
 class Wan(Family):
@@ -62,7 +65,9 @@ class Wan(Family):
     width: int = Field(416, ge=16, le=1280, multiple_of=16, description="Pixels (Flow-GRPO 416)")
     frames: int = Field(33, ge=1, le=257, description="Frames of a video, 4 k + 1 (Flow-GRPO 33; Wan2.1 81)")
     first_frame: str | None = Field(
-        None, min_length=1, description="Picture that an image-to-video base starts every video from"
+        None,
+        min_length=1,
+        description="Picture that an image-to-video base starts a video from, where its prompt gives no first_frame",
     )
     guidance: float = Field(
         4.5,
@@ -82,21 +87,28 @@ class Wan(Family):
         return frames
 
     def latent_shape(self) -> tuple[int, int, int, int]:
-        vae = read_config(self.base, "vae/config.json") or HUB
+        vae = HUB | (read_config(self.folder(), "vae/config.json") or {})  # the published one leaves out what is usual
         temporal, spatial = int(vae["scale_factor_temporal"]), int(vae["scale_factor_spatial"])
         return int(vae["z_dim"]), (self.frames - 1) // temporal + 1, self.height // spatial, self.width // spatial
 
     def cfg(self) -> float:
         return self.guidance
 
+    def takes_first_frame(self) -> bool:
+        """By the base's own index; a hub id that is not on this machine tells by its name."""
+        index = read_config(self.folder(), "model_index.json")
+        return index["_class_name"] == IMAGE_TO_VIDEO if index else "i2v" in self.base.lower()
+
+    def first_frame_of_all(self) -> str | None:
+        return self.first_frame
+
     def load(self, device: torch.device, seed: int) -> WanPolicy:
-        """The policy with fresh adapters. Raises ValueError when the base is not there, or needs a first frame."""
+        """The policy with fresh adapters. Raises ValueError when the base is not there, or takes no first frame."""
         pipeline = self.open()
         if getattr(pipeline, "transformer_2", None) is not None or pipeline.config.expand_timesteps:
             raise ValueError(f"model.base: {self.base!r} is of Wan2.2, whose two stages are not trained; use Wan2.1")
-        if (type(pipeline).__name__ == IMAGE_TO_VIDEO) != (self.first_frame is not None):
-            remedy = "leave it empty" if self.first_frame else "give a picture"
-            raise ValueError(f"model.first_frame: {self.base!r} is a {type(pipeline).__name__}; {remedy}")
+        if self.first_frame is not None and type(pipeline).__name__ != IMAGE_TO_VIDEO:
+            raise ValueError(f"model.first_frame: {self.base!r} is a {type(pipeline).__name__}; leave it empty")
         return WanPolicy(self, pipeline, device, seed)
 
 
@@ -107,10 +119,10 @@ class WanPolicy(FamilyPolicy):
 
     def __init__(self, settings: Wan, pipeline: Any, device: torch.device, seed: int) -> None:
         super().__init__(settings, pipeline, device, seed)
-        self._first_frame: Tensor | None = None
-        self._image_embeds: Tensor | None = None
-        if settings.first_frame is not None:
-            self._first_frame, self._image_embeds = self._encode_first_frame(settings.first_frame)
+        self._first_frames: FirstFrames | None = None
+        if type(pipeline).__name__ == IMAGE_TO_VIDEO:
+            cache = PromptCache(prompt_cache.folder(), self._frame_facts()) if settings.prompt_cache else None
+            self._first_frames = FirstFrames(self._encode_first_frame, device, cache)
 
     def text_pipeline(self, pipeline: Any) -> Any:
         """A text-to-video one in either case: its cleaning of prompts works without ftfy."""
@@ -128,14 +140,16 @@ class WanPolicy(FamilyPolicy):
         )
         return (embeds.to(self.dtype),)
 
-    @torch.no_grad()
-    def _encode_first_frame(self, file: str) -> tuple[Tensor, Tensor | None]:
-        from PIL import Image
+    def _frame_facts(self) -> tuple[object, ...]:
+        """All that decides what a first frame is encoded to, besides its content."""
+        settings = self.settings
+        encoders = source.identity(settings.folder(), ("vae", "image_encoder", "image_processor"))
+        size = settings.height, settings.width, settings.frames
+        return settings.family, "first frame", encoders, settings.dtype, settings.tiling, size
 
-        if not Path(file).is_file():
-            raise ValueError(f"model.first_frame: {file} does not exist; give a picture")
+    def _encode_first_frame(self, picture: Any) -> tuple[Tensor, ...]:
+        """An RGB picture -> what the transformer sees, [1, C + 4, f, h, w] and, where it takes them, [1, L', D']."""
         settings, pipeline = self.settings, self.pipeline
-        picture = Image.open(file).convert("RGB")
         size = {"height": settings.height, "width": settings.width}
         pixels = pipeline.video_processor.preprocess(picture, **size).to(self.device, torch.float32)
         with self._autoencoder(pixels):
@@ -144,7 +158,7 @@ class WanPolicy(FamilyPolicy):
                 latents=torch.zeros(1, *self.latent_shape), **size,
             )  # fmt: skip
         if pipeline.transformer.config.image_dim is None:
-            return seen, None
+            return (seen,)
         pipeline.image_encoder.requires_grad_(False).to(self.device)
         embeds = pipeline.encode_image(picture, self.device).to(self.dtype)
         pipeline.image_encoder.to("cpu")
@@ -153,11 +167,27 @@ class WanPolicy(FamilyPolicy):
     def beside(self) -> tuple[str, ...]:
         return (self.settings.negative_prompt,)
 
+    def condition(self, prompts: Sequence[str], first_frames: Sequence[str | None]) -> WanConditioning:
+        return self.encode(prompts, first_frames)
+
     @torch.no_grad()
-    def encode(self, prompts: Sequence[str]) -> WanConditioning:
-        """As the pipeline encodes them, each distinct text once."""
+    def encode(self, prompts: Sequence[str], first_frames: Sequence[str | None] = ()) -> WanConditioning:
+        """As the pipeline encodes them, each distinct text and picture once.
+
+        first_frames  files of an image-to-video base, one a prompt; None, and all where none is given: the setting's
+        Raises ValueError where a video has no first frame.
+        """
         (embeds,), rows = self._distinct(prompts)
-        return WanConditioning(embeds[rows], embeds[-1:], self._first_frame, self._image_embeds)
+        if self._first_frames is None:
+            return WanConditioning(embeds[rows], embeds[-1:])
+        files = [one or self.settings.first_frame for one in first_frames or [None] * len(prompts)]
+        if None in files:
+            raise ValueError(
+                f"model.first_frame: {self.settings.base!r} starts from a picture, and the prompt "
+                f"{prompts[files.index(None)]!r} has none; give one, or a first_frame beside each prompt"
+            )
+        seen, *image = self._first_frames([file for file in files if file is not None])
+        return WanConditioning(embeds[rows], embeds[-1:], seen, image[0] if image else None)
 
     def velocity(
         self,
@@ -168,21 +198,21 @@ class WanPolicy(FamilyPolicy):
         guidance: float | None = None,
     ) -> Tensor:
         """x [N, C, f, h, w], sigma [N] -> v = eps - x0 of the same shape; guided above 1; None is the setting."""
-        embeds, latents = cond.embeds, x
+        embeds, image, latents = cond.embeds, cond.image_embeds, x
         guidance = self.settings.guidance if guidance is None else guidance
         guided = guidance > 1
         if cond.first_frame is not None:
-            latents = torch.cat([x, cond.first_frame.to(x).expand(len(x), -1, -1, -1, -1)], dim=1)
+            latents = torch.cat([x, cond.first_frame.to(x)], dim=1)
         if guided:
             latents, sigma = torch.cat([latents, latents]), torch.cat([sigma, sigma])
             embeds = torch.cat([cond.negative_embeds.expand_as(embeds), embeds])
-        image = cond.image_embeds
+            image = None if image is None else torch.cat([image, image])
         with self.tuned.using(weights) as transformer:
             v: Tensor = transformer(
                 hidden_states=latents.to(self.dtype),
                 timestep=sigma * TIMESTEPS,
                 encoder_hidden_states=embeds,
-                encoder_hidden_states_image=None if image is None else image.expand(len(latents), -1, -1),
+                encoder_hidden_states_image=image,
                 return_dict=False,
             )[0].to(x)
         return guide(v, guidance) if guided else v

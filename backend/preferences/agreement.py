@@ -69,14 +69,17 @@ def sides(judgements: Sequence[Judgement]) -> Sides:
 def self_agreement(judgements: Sequence[Judgement]) -> SelfAgreement:
     """Repeats against the first view by the same reviewer; repeats without one are left out.
 
-    Answers are equal where they call the same model better, or none. Sides are flipped where the other model is left.
+    Answers are equal where they call the same sample better, or none. Sides are flipped where the other one is left.
     """
     seen = {(one.reviewer, one.pair): one for one in first_views(judgements)}
     equal: dict[bool, list[bool]] = {True: [], False: []}
     for one in judgements:
         first = seen.get((one.reviewer, one.repeat_of)) if one.repeat_of is not None else None
         if first is not None:
-            equal[_left_model(one) == _left_model(first)].append(one.better == first.better)
+            # a repeat may name the two models the other way round
+            as_first = one.model_a == first.model_a
+            score = one.score_of_a if as_first else 1 - one.score_of_a
+            equal[(one.a_was_left == as_first) == first.a_was_left].append(score == first.score_of_a)
     every = equal[True] + equal[False]
     return SelfAgreement(
         repeats=len(every),
@@ -84,7 +87,3 @@ def self_agreement(judgements: Sequence[Judgement]) -> SelfAgreement:
         same_sides=share(sum(equal[True]), len(equal[True])),
         flipped_sides=share(sum(equal[False]), len(equal[False])),
     )
-
-
-def _left_model(judgement: Judgement) -> str:
-    return judgement.model_a if judgement.a_was_left else judgement.model_b

@@ -15,6 +15,7 @@ Kind = Literal["image", "video"]
 Scores = dict[str, float | None]
 Name = Annotated[str, Field(min_length=1, max_length=255, pattern=NO_NUL)]
 Count = Annotated[int, Field(ge=0, lt=2**31)]
+Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 
 
 class Strict(BaseModel):
@@ -29,12 +30,17 @@ class ArchivedModel(Strict):
 
 
 class ArchivedPair(Strict):
-    """image_a, image_b: sha256 of stored media, or what another tool called the file. repeat_of: place in the list."""
+    """Two samples of one prompt, of two models or, from two noises, of one.
+
+    image_a, image_b: sha256 of stored media, or what another tool called the file. seed: of the noise, and seed_b that
+    of B where it is another one. repeat_of: place in the list.
+    """
 
     prompt_index: Count
     prompt: str
     task: str | None = None
-    seed: int = Field(ge=-(2**63), lt=2**63)
+    seed: Seed
+    seed_b: Seed | None = None
     model_a: str
     model_b: str
     image_a: str
@@ -91,9 +97,9 @@ class Archive(Strict):
     owner: str
     created_at: datetime
     settings: SetSettings
-    seed: int = Field(ge=-(2**63), lt=2**63)
+    seed: Seed
     closed_at: datetime | None = None
-    models: list[ArchivedModel] = Field(min_length=2)
+    models: list[ArchivedModel] = Field(min_length=1)
     pairs: list[ArchivedPair] = Field(min_length=1)
     reviewers: list[ArchivedReviewer]
     showings: list[ArchivedShowing]
@@ -102,8 +108,8 @@ class Archive(Strict):
     def _names_are_there(self) -> Self:
         keys, names = {model.key for model in self.models}, {reviewer.pseudonym for reviewer in self.reviewers}
         for place, pair in enumerate(self.pairs):
-            if not {pair.model_a, pair.model_b} <= keys or pair.model_a == pair.model_b:
-                raise ValueError(f"pairs.{place}: its models have to be two of those that the file lists")
+            if not {pair.model_a, pair.model_b} <= keys:
+                raise ValueError(f"pairs.{place}: its models have to be among those that the file lists")
             if pair.repeat_of is not None and not 0 <= pair.repeat_of < place:
                 raise ValueError(f"pairs.{place}.repeat_of: {pair.repeat_of} is not an earlier pair")
         for place, shown in enumerate(self.showings):

@@ -19,6 +19,8 @@ def cautions(standing: Standing) -> list[str]:
 
 
 def _about_ratings(standing: Standing) -> Iterator[str]:
+    if standing.of_one_model == standing.votes:
+        yield "All votes compare two samples of one model: they tell better samples from worse, and rate no model."
     labels = {model.key: model.label for model in standing.models}
     for model in standing.models:
         if model.rating is None:

@@ -22,7 +22,10 @@ class HpdRow(BaseModel):
 
 
 class ChosenRow(BaseModel):
-    """What only we write has defaults: files of others have prompt, chosen and rejected."""
+    """What only we write has defaults: files of others have prompt, chosen and rejected.
+
+    seed: of the chosen one's noise, and rejected_seed that of the other where it differs.
+    """
 
     prompt: str
     chosen: str
@@ -37,6 +40,7 @@ class ChosenRow(BaseModel):
     created_at: datetime | None = None
     milliseconds: int = 0
     seed: int = 0
+    rejected_seed: int | None = None
     task: str | None = None
     kind: Kind = "image"
 
@@ -74,10 +78,11 @@ def read_hpd(data: bytes) -> list[Opinion]:
 def write_chosen(found: Sequence[Opinion], media_url: str) -> bytes:
     lines = []
     for one in found:
-        sides = [(one.left, one.model_left, one.scores_left), (one.right, one.model_right, one.scores_right)]
+        left = (one.left, one.model_left, one.scores_left, one.seeds[0])
+        right = (one.right, one.model_right, one.scores_right, one.seeds[1])
         if one.choice not in ("left", "right"):
             continue
-        better, worse = sides if one.choice == "left" else sides[::-1]
+        better, worse = (left, right) if one.choice == "left" else (right, left)
         row = ChosenRow(
             prompt=one.prompt,
             chosen=address(better[0], media_url),
@@ -91,7 +96,8 @@ def write_chosen(found: Sequence[Opinion], media_url: str) -> bytes:
             aspects=one.aspects,
             created_at=one.created_at,
             milliseconds=one.milliseconds,
-            seed=one.seed,
+            seed=better[3],
+            rejected_seed=None if worse[3] == better[3] else worse[3],
             task=one.task,
             kind=one.kind,
         )
@@ -105,8 +111,9 @@ def read_chosen(data: bytes) -> list[Opinion]:
 
 
 def _opinion(row: ChosenRow) -> Opinion:
-    chosen = (image_of(row.chosen), row.chosen_model, row.chosen_scores)
-    rejected = (image_of(row.rejected), row.rejected_model, row.rejected_scores)
+    other_seed = row.seed if row.rejected_seed is None else row.rejected_seed
+    chosen = (image_of(row.chosen), row.chosen_model, row.chosen_scores, row.seed)
+    rejected = (image_of(row.rejected), row.rejected_model, row.rejected_scores, other_seed)
     left, right = (chosen, rejected) if row.chosen_was_left else (rejected, chosen)
     return Opinion(
         prompt=row.prompt,
@@ -119,7 +126,8 @@ def _opinion(row: ChosenRow) -> Opinion:
         aspects=row.aspects,
         created_at=row.created_at,
         milliseconds=row.milliseconds,
-        seed=row.seed,
+        seed=left[3],
+        seed_right=None if right[3] == left[3] else right[3],
         task=row.task,
         kind=row.kind,
         scores_left=left[2],

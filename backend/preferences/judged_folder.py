@@ -55,11 +55,16 @@ def write(root: Path, archive: Archive, picture: Callable[[str], Path]) -> Path:
     return folder
 
 
-def read(folder: Path) -> tuple[Decided, dict[str, Path]]:
-    """The decided pairs, and the file of each of their pictures. ValueError where it is not such a folder and whole."""
+def archive(folder: Path) -> Archive:
+    """The votes. ValueError where it is not such a folder."""
     if not is_judged(folder):
         raise ValueError(f"votes: {folder} holds no {VOTES}; make it with `espalier votes train SET`")
-    found = decided(exchange.read((folder / VOTES).read_bytes(), exchange.NATIVE, folder.name, "local"))
+    return exchange.read((folder / VOTES).read_bytes(), exchange.NATIVE, folder.name, "local")
+
+
+def read(folder: Path) -> tuple[Decided, dict[str, Path]]:
+    """The decided pairs, and the file of each of their pictures. ValueError where it is not such a folder and whole."""
+    found = decided(archive(folder))
     files = {path.stem: path for path in (folder / MEDIA).iterdir()}
     for pair in found.pairs:
         for name in (pair.better, pair.worse):

@@ -18,7 +18,7 @@ class Judgement:
 
     pair        id of the pair that was judged
     prompt      id of its prompt: votes on one prompt depend on each other, so intervals resample whole prompts
-    model_a, model_b   keys of the two models
+    model_a, model_b   keys of the two models; equal where one model's samples from two noises are compared
     choice      which of the two is better; "tie" and "both_bad" each count as half a win for both
     a_was_left  the side that model_a stood on
     aspect      "overall", or what else was asked
@@ -39,8 +39,11 @@ class Judgement:
     def __post_init__(self) -> None:
         if self.choice not in CHOICES:
             raise ValueError(f"choice: {self.choice!r} is none of {', '.join(CHOICES)}; leave skipped votes out")
-        if self.model_a == self.model_b:
-            raise ValueError(f"model_b: {self.model_b!r} is also model_a; a judgement compares two models")
+
+    @property
+    def of_one_model(self) -> bool:
+        """Whether both samples are of one model: such a judgement tells samples apart, and says nothing of models."""
+        return self.model_a == self.model_b
 
     @property
     def score_of_a(self) -> float:
@@ -49,7 +52,7 @@ class Judgement:
 
     @property
     def better(self) -> str | None:
-        """Key of the better model, None where neither is."""
+        """Key of the better sample's model, None where neither is better."""
         return {"a": self.model_a, "b": self.model_b}.get(self.choice)
 
     @property

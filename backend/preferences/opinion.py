@@ -26,7 +26,10 @@ from backend.preferences.archive import (
 
 @dataclass(frozen=True)
 class Opinion:
-    """One vote that stands, as the reviewer saw it: left and right are pictures, choice and aspects name sides."""
+    """One vote that stands, as the reviewer saw it: left and right are pictures, choice and aspects name sides.
+
+    seed: of the noise, and seed_right that of the right one where it is another.
+    """
 
     prompt: str
     left: str
@@ -43,6 +46,12 @@ class Opinion:
     kind: Kind = "image"
     scores_left: Scores = Field(default_factory=dict)
     scores_right: Scores = Field(default_factory=dict)
+    seed_right: int | None = None
+
+    @property
+    def seeds(self) -> tuple[int, int]:
+        """Of the left and of the right one."""
+        return self.seed, self.seed if self.seed_right is None else self.seed_right
 
 
 def opinions(archive: Archive) -> list[Opinion]:
@@ -56,8 +65,8 @@ def opinions(archive: Archive) -> list[Opinion]:
 
 
 def _opinion(pair: ArchivedPair, shown: ArchivedShowing, vote: ArchivedVote) -> Opinion:
-    a = (pair.image_a, pair.model_a, pair.scores_a)
-    b = (pair.image_b, pair.model_b, pair.scores_b)
+    a = (pair.image_a, pair.model_a, pair.scores_a, pair.seed)
+    b = (pair.image_b, pair.model_b, pair.scores_b, pair.seed if pair.seed_b is None else pair.seed_b)
     left, right = (a, b) if shown.a_is_left else (b, a)
     return Opinion(
         prompt=pair.prompt,
@@ -70,7 +79,8 @@ def _opinion(pair: ArchivedPair, shown: ArchivedShowing, vote: ArchivedVote) -> 
         aspects=vote.aspects,
         created_at=vote.created_at,
         milliseconds=vote.milliseconds,
-        seed=pair.seed,
+        seed=left[3],
+        seed_right=None if right[3] == left[3] else right[3],
         task=pair.task,
         kind=pair.kind,
         scores_left=left[2],
@@ -79,10 +89,7 @@ def _opinion(pair: ArchivedPair, shown: ArchivedShowing, vote: ArchivedVote) -> 
 
 
 def gather(found: Sequence[Opinion], name: str, owner: str, now: datetime) -> Archive:
-    """A closed set of these votes. A reviewer's second vote on a pair becomes a repeat of it.
-
-    ValueError when there are none, and where both sides are of one model.
-    """
+    """A closed set of these votes. A reviewer's second vote on a pair becomes a repeat. ValueError without votes."""
     if not found:
         raise ValueError("file: there is no vote in it")
     prompts = {text: place for place, text in enumerate(dict.fromkeys(one.prompt for one in found))}
@@ -93,7 +100,10 @@ def gather(found: Sequence[Opinion], name: str, owner: str, now: datetime) -> Ar
     sides: dict[Any, bool] = {}
     for one in found:
         a_is_left = (one.left, one.model_left) <= (one.right, one.model_right)
-        key = (one.prompt, one.seed, frozenset({(one.left, one.model_left), (one.right, one.model_right)}))
+        key = (
+            one.prompt,
+            frozenset(zip((one.left, one.right), (one.model_left, one.model_right), one.seeds, strict=True)),
+        )
         time = seen[key, one.reviewer]
         seen[key, one.reviewer] += 1
         flipped = sides.setdefault((key, one.reviewer), a_is_left) != a_is_left
@@ -125,14 +135,15 @@ def gather(found: Sequence[Opinion], name: str, owner: str, now: datetime) -> Ar
 
 
 def _pair(one: Opinion, a_is_left: bool, prompt_index: int, repeat_of: int | None, flipped: bool) -> ArchivedPair:
-    left = (one.left, one.model_left, one.scores_left)
-    right = (one.right, one.model_right, one.scores_right)
+    left = (one.left, one.model_left, one.scores_left, one.seeds[0])
+    right = (one.right, one.model_right, one.scores_right, one.seeds[1])
     a, b = (left, right) if a_is_left else (right, left)
     return ArchivedPair(
         prompt_index=prompt_index,
         prompt=one.prompt,
         task=one.task,
-        seed=one.seed,
+        seed=a[3],
+        seed_b=None if b[3] == a[3] else b[3],
         model_a=a[1],
         model_b=b[1],
         image_a=a[0],

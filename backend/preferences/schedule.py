@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -16,8 +16,9 @@ _Edge = tuple[int, int]
 
 @dataclass(frozen=True)
 class Scheduled:
-    """One pair to judge: two models on the same prompt and noise seed.
+    """One pair to judge: two models on the same prompt and noise seed, or one model on two seeds of a prompt.
 
+    seed_b     of B's noise, where it is another one than A's
     repeat_of  place in the schedule of the pair that this one shows again, always an earlier one; None: a first view
     flipped    of a repeat: the sides are to be opposite to those of the reviewer's first view, else the same
     """
@@ -28,6 +29,7 @@ class Scheduled:
     model_b: str
     repeat_of: int | None = None
     flipped: bool = False
+    seed_b: int | None = None
 
 
 def schedule(
@@ -45,6 +47,35 @@ def schedule(
     Raises ValueError for fewer than two models, for anything named twice, and for an empty list.
     """
     _check(models, prompts, seeds, repeats)
+    views = _first_views(models, prompts, seeds, rng)
+    return _with_repeats(views, round(repeats * len(views)), rng)
+
+
+def schedule_seeds(
+    model: str, seeds: Mapping[int, Sequence[int]], repeats: float, rng: np.random.Generator
+) -> list[Scheduled]:
+    """Every two noise seeds of one model on each prompt once, then a share `repeats` of these again.
+
+    seeds: of each prompt, at least two. Where prompts have equally many, the rules of `schedule` hold with the first
+    seed, the second one and so on in place of models: any beginning is balanced over prompts, seeds, and A and B.
+    Raises ValueError where no prompt has two seeds, or repeats is no such share.
+    """
+    places = range(max(map(len, seeds.values()), default=0))
+    prompts = [prompt for prompt, own in seeds.items() if len(own) > 1]
+    if not prompts:
+        raise ValueError("seeds: no prompt has two of them; sample prompts with two noises or more")
+    _check([str(place) for place in places], prompts, [0], repeats)
+    views = []
+    for view in _first_views([str(place) for place in places], prompts, [0], rng):
+        own, a, b = seeds[view.prompt], int(view.model_a), int(view.model_b)
+        if max(a, b) < len(own):
+            views.append(Scheduled(view.prompt, own[a], model, model, seed_b=own[b]))
+    return _with_repeats(views, round(repeats * len(views)), rng)
+
+
+def _first_views(
+    models: Sequence[str], prompts: Sequence[int], seeds: Sequence[int], rng: np.random.Generator
+) -> list[Scheduled]:
     edges = _edges(len(models))
     order = [models[i] for i in rng.permutation(len(models))]
     laid_out = [prompts[i] for i in rng.permutation(len(prompts))]
@@ -57,7 +88,7 @@ def schedule(
             if sweep % 2:
                 a, b = b, a
             views.append(Scheduled(*items[(sweep + place * stride) % len(items)], order[a], order[b]))
-    return _with_repeats(views, round(repeats * len(views)), rng)
+    return views
 
 
 def _check(models: Sequence[str], prompts: Sequence[int], seeds: Sequence[int], repeats: float) -> None:

@@ -27,22 +27,25 @@ def standing(
     """The standing of the models on one aspect.
 
     judgements of other aspects are left out; scores: by pair, where samples have rewards; seed: of the resampling.
+    Judgements of two samples of one model count for reviewers and rewards, and for no model.
     Raises ValueError where the base or a judged model is not among the models.
     """
     asked = [one for one in judgements if one.aspect == aspect]
     votes = first_views(asked)
-    ratings = rate(votes, [model.key for model in models], base, np.random.default_rng(seed))
-    compared = comparisons(votes, models, ratings)
+    between = [one for one in votes if not one.of_one_model]
+    ratings = rate(between, [model.key for model in models], base, np.random.default_rng(seed))
+    compared = comparisons(between, models, ratings)
     answers = answers_by_pair(votes)
     found = Standing(
         aspect=aspect,
         base=base,
         votes=len(votes),
+        of_one_model=len(votes) - len(between),
         pairs=len(answers),
         prompts=len({one.prompt for one in votes}),
         tie_share=sum(one.choice == "tie" for one in votes) / max(1, len(votes)),
         both_bad_share=sum(one.choice == "both_bad" for one in votes) / max(1, len(votes)),
-        models=model_standings(votes, models, base, ratings, compared, scores or {}),
+        models=model_standings(between, models, base, ratings, compared, scores or {}),
         comparisons=compared,
         sides=sides(asked),
         self_agreement=self_agreement(asked),

@@ -171,6 +171,7 @@ class Standing(Record):
     models        highest rating first, those without one last
     comparisons   each two models with votes
     votes         first views, as everywhere but in self_agreement
+    of_one_model  votes among them that compare two samples of one model; in models and comparisons they do not count
     alpha         Krippendorff's, nominal, over a better / b better / neither; None where no pair has two votes or all
                   answers are equal
     alpha_pairs   pairs with at least two votes
@@ -180,6 +181,7 @@ class Standing(Record):
     aspect: str
     base: str
     votes: int
+    of_one_model: int
     pairs: int
     prompts: int
     tie_share: float

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from backend.prompts import first_frames
 from backend.prompts.reading import Read
 from backend.prompts.record import Prompt
 from backend.prompts.report import Bad, Overlap, Repeated, Report
@@ -19,6 +20,7 @@ def same(text: str) -> str:
 def check(found: Read, name: str, against: str | None = None) -> Report:
     """against: shapes-test, or a file of prompts. ValueError where that cannot be read."""
     prompts = found.prompts
+    faults = sorted((*found.faults, *first_frames.unusable(prompts)), key=lambda one: one.line)
     by_text = lines_of(prompts)
     repeated = [Repeated(text=text, lines=lines) for text, lines in by_text.values() if len(lines) > 1]
     return Report(
@@ -28,11 +30,12 @@ def check(found: Read, name: str, against: str | None = None) -> Report:
         num_distinct=len(by_text),
         num_blank=found.blank,
         num_repeated=len(repeated),
-        num_bad=len(found.faults),
+        num_bad=len(faults),
         num_negative=sum(one.negative_prompt is not None for one in prompts),
         num_image=sum(one.image is not None for one in prompts),
+        num_first_frame=sum(one.first_frame is not None for one in prompts),
         repeated=repeated,
-        bad=[Bad(line=one.line, reason=one.reason) for one in found.faults],
+        bad=[Bad(line=one.line, reason=one.reason) for one in faults],
         tasks=dict(Counter(one.task for one in prompts if one.task)),
         metadata=dict(Counter(name for one in prompts for name in one.metadata)),
         left_out=list(found.left_out),

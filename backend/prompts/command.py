@@ -45,6 +45,8 @@ def words(report: Report) -> str:
             said.append(f"{title}: " + ", ".join(f"{name} {number}" for name, number in numbers.items()))
     if report.num_negative or report.num_image:
         said.append(f"not used by the models here: {report.num_negative} negative prompts, {report.num_image} images")
+    if report.num_first_frame:
+        said.append(f"first frames, for image-to-video bases: {report.num_first_frame}")
     if report.left_out:
         said.append(f"columns of binary data, not read: {', '.join(report.left_out)}")
     if report.num_bad:

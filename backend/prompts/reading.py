@@ -7,7 +7,8 @@
 .parquet  one row a prompt
 
 The prompt is in the column `prompt`, `prompts`, `caption` or `text`, in small or large letters, or in the one asked
-for. `negative_prompt`, `image` and `metadata` (a mapping, in .csv as JSON) are known; other columns are metadata, too.
+for. `negative_prompt`, `image`, `first_frame` (a path, relative to the file; in `metadata` it counts as well) and
+`metadata` (a mapping, in .csv as JSON) are known; other columns are metadata, too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from backend.prompts.record import Prompt
 from backend.prompts.rows import Fault, Row
 
 ENDINGS = (".txt", ".jsonl", ".csv", ".tsv", ".parquet")
-KNOWN = ("negative_prompt", "image", "metadata")
+KNOWN = ("negative_prompt", "image", "first_frame", "metadata")
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
@@ -74,11 +75,16 @@ def _read(path: Path, column: str | None, modified: int, size: int) -> Read:
         given = rows.objects(data, column, faults)
     else:
         given = ((line, {"prompt": text}) for line, text in rows.lines(data, faults))
-    return of_rows(given, faults, left_out, hashlib.sha256(data).hexdigest())
+    return of_rows(given, faults, left_out, hashlib.sha256(data).hexdigest(), path.parent)
 
 
-def of_rows(given: Iterable[Row], faults: list[Fault], left_out: tuple[str, ...], sha256: str) -> Read:
-    """given: their prompt is under "prompt"; an empty row is blank. faults gets those that are found here, too."""
+def of_rows(
+    given: Iterable[Row], faults: list[Fault], left_out: tuple[str, ...], sha256: str, folder: Path | None = None
+) -> Read:
+    """given: their prompt is under "prompt"; an empty row is blank. faults gets those that are found here, too.
+
+    folder: what paths are relative to; without one they must be absolute.
+    """
     prompts, blank = [], 0
     for line, row in given:
         filled = {name: value for name, value in row.items() if value is not None and value != ""}
@@ -86,26 +92,38 @@ def of_rows(given: Iterable[Row], faults: list[Fault], left_out: tuple[str, ...]
             blank += 1
             continue
         try:
-            prompts.append(_prompt(line, filled))
+            prompts.append(_prompt(line, filled, folder))
         except ValueError as error:
             faults.append(Fault(line, str(error)))
     return Read(tuple(prompts), tuple(sorted(faults, key=lambda one: one.line)), blank, left_out, sha256)
 
 
-def _prompt(line: int, row: Mapping[str, Any]) -> Prompt:
+def _prompt(line: int, row: Mapping[str, Any], folder: Path | None) -> Prompt:
     text = row.get("prompt", "")
     if not isinstance(text, str):
         raise ValueError(f"the prompt is {text!r}, not text")
     if not text.strip():
         raise ValueError("the prompt is empty")
-    plain = {name: row.get(name) for name in ("negative_prompt", "image")}
+    metadata = _metadata(row.get("metadata", {}))
+    if "first_frame" in row and "first_frame" in metadata:
+        raise ValueError("'first_frame' is a column and in metadata; keep one of the two")
+    plain = {name: row.get(name) for name in ("negative_prompt", "image", "first_frame")}
+    plain["first_frame"] = plain["first_frame"] or metadata.pop("first_frame", None)
     if wrong := [name for name, value in plain.items() if value is not None and not isinstance(value, str)]:
         raise ValueError(f"{wrong[0]} is {plain[wrong[0]]!r}, not text")
-    metadata = _metadata(row.get("metadata", {}))
     others = {name: value for name, value in row.items() if name not in ("prompt", *KNOWN)}
     if twice := sorted(metadata.keys() & others.keys()):
         raise ValueError(f"{twice[0]!r} is a column and in metadata; keep one of the two")
-    return Prompt(text.strip(), others | metadata, plain["negative_prompt"], plain["image"], line)
+    frame = _path(plain["first_frame"], folder)
+    return Prompt(text.strip(), others | metadata, plain["negative_prompt"], plain["image"], line, frame)
+
+
+def _path(written: str | None, folder: Path | None) -> str | None:
+    if written is None or folder is not None:
+        return str(folder / written) if written and folder else None
+    if not Path(written).is_absolute():
+        raise ValueError(f"first_frame: {written!r} is relative, and a dataset has no folder; give an absolute path")
+    return written
 
 
 def _metadata(value: Any) -> dict[str, Any]:
@@ -116,4 +134,4 @@ def _metadata(value: Any) -> dict[str, Any]:
             raise ValueError(f"metadata is not JSON: {error}") from error
     if not isinstance(value, dict):
         raise ValueError(f"metadata is {value!r}, not a mapping")
-    return value
+    return dict(value)

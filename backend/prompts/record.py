@@ -12,7 +12,8 @@ class Prompt:
     """text: what the model is given.
 
     metadata         every other column of its row, for rewards that need it: GenEval's `include`, an OCR target
-    negative_prompt  and image: kept for models that take them
+    negative_prompt  and image: kept, and used by no model here
+    first_frame      path of the picture that an image-to-video base starts its video from
     line             its line in the file (its row in a parquet file or a dataset), from 1; 0: it has none
     """
 
@@ -21,6 +22,7 @@ class Prompt:
     negative_prompt: str | None = None
     image: str | None = None
     line: int = 0
+    first_frame: str | None = None
 
     @property
     def task(self) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -22,12 +23,16 @@ class Fitted(Settings):
     """What stands beside the weights, in FILE.json.
 
     folder        the judged pairs that it was fitted to, with what votes do not decide under left_out
+    set, set_id   name of the review set, and its id where it was fitted from one; fitted_at: when (UTC)
     accuracy      share of pairs of prompts that were held out from the fit whose better picture gets the higher score
     levels, draws of backend.rewards.denoising
     """
 
     base: str
     folder: str
+    set: str = ""
+    set_id: str = ""
+    fitted_at: datetime | None = None
     pairs: int
     votes: int
     left_out: dict[str, int]

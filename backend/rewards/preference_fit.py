@@ -7,7 +7,8 @@ Shape legend
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
@@ -65,8 +66,17 @@ def held_out(difference: Array, prompts: Sequence[str], rng: np.random.Generator
     return found
 
 
-def fit(folder: Path, base: str, out: Path) -> Fitted:
-    """Fit to a judged folder; write `out` and the .json beside it. Raises ValueError where votes do not suffice."""
+def fit(
+    folder: Path,
+    base: str,
+    out: Path,
+    set_id: str = "",
+    on_progress: Callable[[int, int], None] = lambda done, total: None,
+) -> Fitted:
+    """Fit to a judged folder; write `out` and the .json beside it. Raises ValueError where votes do not suffice.
+
+    set_id: of the review set, for the record. on_progress(done, total) counts pictures whose features are known.
+    """
     from safetensors.torch import save
 
     pairs, files = judged_folder.read(folder)
@@ -75,19 +85,21 @@ def fit(folder: Path, base: str, out: Path) -> Fitted:
     device = pick()
     features = Denoising(base, device)
     prompts = [pair.prompt for pair in pairs.pairs]
-    better, worse = (
-        torch.cat([
-            features(torch.stack([picture(files[name]) for name in names]), texts).double().cpu()
-            for names, texts in _batches([getattr(pair, side) for pair in pairs.pairs], prompts)
-        ])
-        for side in ("better", "worse")
-    )  # fmt: skip
+    names = [pair.better for pair in pairs.pairs] + [pair.worse for pair in pairs.pairs]
+    known: list[Tensor] = []
+    for some, texts in _batches(names, prompts * 2):
+        known.append(features(torch.stack([picture(files[name]) for name in some]), texts).double().cpu())
+        on_progress(sum(map(len, known)), len(names))
+    better, worse = torch.cat(known).chunk(2)
     every = torch.cat([better, worse])
     scale = every.std(0).clamp(min=1e-6)
     difference = ((better - worse) / scale).numpy()
     found = Fitted(
         base=base,
         folder=str(folder),
+        set=judged_folder.archive(folder).name,
+        set_id=set_id,
+        fitted_at=datetime.now(UTC),
         pairs=len(pairs.pairs),
         votes=pairs.votes,
         left_out=pairs.left_out,

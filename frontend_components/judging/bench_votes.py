@@ -1,8 +1,8 @@
 """`espalier bench votes`: how long a vote takes when several people judge at once, against a server of its own.
 
-The server is `espalier serve` on loopback with a database of its own. Each reviewer is a thread with one connection
-that loads both pictures of a pair, thinks, and votes; the round trip of the vote is what is measured. In the end the
-votes that were answered are compared with those that are stored.
+The server is `espalier serve` on loopback with a database of its own: SQLite, or an empty one that is named. Each
+reviewer is a thread with one connection that loads both pictures of a pair, thinks, and votes; the round trip of the
+vote is what is measured. In the end the votes that were answered are compared with those that are stored.
 """
 
 from __future__ import annotations
@@ -27,21 +27,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from PIL import Image
+from sqlalchemy import delete, inspect, literal, select, table
+from sqlalchemy.exc import OperationalError
 
 from db import artifacts, reviews, votes
-from db.session import engine, migrate, reading, writing
+from db.models import Artifact, ReviewSet
+from db.session import alembic_config, engine, migrate, reading, writing
 from db.settings import settings
 
 START_SECONDS = 120
 PIXELS = 256
+OWNER = "bench"
 CHOICES = ("left", "right", "tie", "both_bad")
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Milliseconds of a vote's round trip. answered and stored are to be equal."""
+    """Milliseconds of a vote's round trip. database: sqlite or postgresql; answered and stored are to be equal."""
 
+    database: str
     reviewers: int
     pairs: int
     think_seconds: float
@@ -55,8 +62,19 @@ class Measured:
 
 
 def measure(num_reviewers: int, num_votes: int, num_pairs: int, think: float) -> Measured:
-    """num_votes of each reviewer, with about `think` seconds before each. Works in the environment's database."""
+    """num_votes of each reviewer, with about `think` seconds before each.
+
+    Works in the environment's database, and takes out what it put there. ValueError where that holds anything.
+    """
+    _require_empty()
     migrate()
+    try:
+        return _measure(num_reviewers, num_votes, num_pairs, think)
+    finally:
+        _clear()
+
+
+def _measure(num_reviewers: int, num_votes: int, num_pairs: int, think: float) -> Measured:
     set_id, tokens = _plant(num_reviewers, num_votes, num_pairs)
     with serving() as port, ThreadPoolExecutor(num_reviewers) as people:
         start = time.monotonic()
@@ -68,7 +86,30 @@ def measure(num_reviewers: int, num_votes: int, num_pairs: int, think: float) ->
     p50, p95, p99 = (round(float(value), 1) for value in np.percentile(times, [50, 95, 99]))
     most = round(float(times.max()), 1)
     rate = round(len(times) / seconds, 1)
-    return Measured(num_reviewers, num_pairs, think, len(times), stored, rate, p50, p95, p99, most)
+    kind = engine().dialect.name
+    return Measured(kind, num_reviewers, num_pairs, think, len(times), stored, rate, p50, p95, p99, most)
+
+
+def _require_empty() -> None:
+    """Before anything is written: no rows, and no tables but those of the newest revision."""
+    with reading() as session:
+        connection = session.connection()
+        names = sorted(set(inspect(connection).get_table_names()) - {"alembic_version"})
+        held = [name for name in names if session.scalar(select(literal(1)).select_from(table(name)).limit(1))]
+        revisions = MigrationContext.configure(connection).get_current_heads()
+        newest = tuple(ScriptDirectory.from_config(alembic_config(connection)).get_heads())
+    if held:
+        raise ValueError(f"--database: it holds rows of {', '.join(held)}; make an empty one for the measurement")
+    if (names or revisions) and revisions != newest:
+        told = f"its tables are of revision {', '.join(revisions) or 'none'}, not {', '.join(newest)}"
+        raise ValueError(f"--database: {told}; make an empty one for the measurement")
+
+
+def _clear() -> None:
+    """Pairs, reviewers and votes go with their set."""
+    with writing() as session:
+        session.execute(delete(ReviewSet).where(ReviewSet.owner == OWNER))
+        session.execute(delete(Artifact).where(Artifact.path.startswith(f"{OWNER}/")))
 
 
 def judge(port: int, token: str, num_votes: int, think: float) -> list[float]:
@@ -103,7 +144,7 @@ def serving() -> Iterator[int]:
         port = int(probe.getsockname()[1])
     command = [sys.executable, "-m", "app", "serve", "--host", "127.0.0.1", "--port", str(port), "--no-worker"]
     # No run is launched, so that no broker is needed.
-    environment = os.environ | {"CELERY_BROKER_URL": "memory://"}
+    environment = os.environ | {"CELERY_BROKER_URL": "memory://", "ESPALIER_PASSWORD": ""}
     server = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, cwd=Path(__file__).parents[2])
     try:
         deadline = time.monotonic() + START_SECONDS
@@ -167,7 +208,7 @@ def _plant(num_reviewers: int, num_votes: int, num_pairs: int) -> tuple[str, lis
     kept = {"aspects": ["overall"], "repeats": 0, "active": False, "quota": None, "source": None}
     with writing() as session:
         artifacts.put(session, stored)
-        made = reviews.create(session, name="bench", owner="bench", settings=kept, seed=0, models=models, pairs=pairs)
+        made = reviews.create(session, name=OWNER, owner=OWNER, settings=kept, seed=0, models=models, pairs=pairs)
         people = [reviews.invite(session, made.id, f"reviewer {i}", num_votes + 1) for i in range(num_reviewers)]
         return made.id, [one.token for one in people]
 
@@ -178,16 +219,17 @@ def _picture(chance: np.random.Generator) -> dict[str, Any]:
     Image.fromarray(smooth).resize((PIXELS, PIXELS), Image.Resampling.BICUBIC).save(buffer, "PNG")
     data = buffer.getvalue()
     sha256 = hashlib.sha256(data).hexdigest()
-    path = settings().data / "bench" / f"{sha256}.png"
+    path = settings().data / OWNER / f"{sha256}.png"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(data)
     size = {"width": PIXELS, "height": PIXELS, "bytes": len(data)}
-    return {"sha256": sha256, "mime": "image/png", "path": f"bench/{path.name}", "poster": None} | size
+    return {"sha256": sha256, "mime": "image/png", "path": f"{OWNER}/{path.name}", "poster": None} | size
 
 
 def words(found: Measured) -> str:
     return (
-        f"{found.reviewers} reviewers, {found.answered} votes at {found.votes_per_second}/s, {found.stored} stored\n"
+        f"{found.database}: {found.reviewers} reviewers, {found.answered} votes at {found.votes_per_second}/s, "
+        f"{found.stored} stored\n"
         f"round trip of a vote: median {found.p50} ms, p95 {found.p95} ms, p99 {found.p99} ms, most {found.most} ms"
     )
 
@@ -205,6 +247,9 @@ def main(argv: list[str]) -> int:
     parser.add_argument(
         "--think", type=float, default=1.0, help="mean seconds before a vote; 0 = as fast as it goes (default: 1)"
     )
+    parser.add_argument(
+        "--database", metavar="URL", help="an empty one, such as postgresql://user@host/name (default: SQLite)"
+    )
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv[1:])
     if not (1 <= options.reviewers <= 200 and 1 <= options.votes < options.pairs <= 100_000 and options.think >= 0):
@@ -213,10 +258,11 @@ def main(argv: list[str]) -> int:
         )
     with tempfile.TemporaryDirectory() as folder:
         os.environ["ESPALIER_DATA"] = folder
-        os.environ.pop("DATABASE_URL", None)
+        os.environ["DATABASE_URL"] = options.database or ""  # empty: SQLite in the folder
         try:
             found = measure(options.reviewers, options.votes, options.pairs, options.think)
-        finally:
             engine().dispose()
+        except (ValueError, OperationalError) as refused:
+            parser.error(str(refused))
     print(json.dumps(asdict(found), indent=1) if options.json else words(found))
     return 0

@@ -1,4 +1,4 @@
-"""The whole loop, by HTTP as the pages do it: train, judge, export, train on the votes, judge again.
+"""The whole loop, by HTTP as the pages do it: train, judge models and samples, train on the votes, judge again.
 
     python -m frontend_components.judging.loop --out DIR
 
@@ -28,20 +28,27 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from backend.config import load, preset_path
+from backend.config import RunConfig, load, preset_path
 from backend.shapes.reviewer import Reviewer
 
 START_SECONDS, LEAVE_SECONDS, POLL_SECONDS = 120, 180, 1.0
 RUN_SECONDS = 3600
+OF_ANOTHER_SERVER = ("DATABASE_URL", "CELERY_BROKER_URL", "PUBLIC_URL", "ESPALIER_PASSWORD")
 ENDED = ("done", "failed", "stopped", "lost")
 
 
 @dataclass(frozen=True)
 class Size:
-    """How much of everything. steps: of the first run; shown: held-out samples of each model that are judged."""
+    """How much of everything.
+
+    steps: of the first run; shown: held-out prompts that are judged, seeds: samples of each; votes: at most so many on
+    a comparison of models, while every two samples of a prompt are judged to train on.
+    """
 
     steps: int = 80
     shown: int = 150
+    seeds: int = 4
+    votes: int = 450
     reviewers: int = 3
     error: float = 0.1
     method: str = "dpo"
@@ -90,8 +97,7 @@ def serving(data: Path) -> Iterator[Site]:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
     command = [sys.executable, "-m", "app", "serve", "--host", "127.0.0.1", "--port", str(port)]
-    environment = {name: value for name, value in os.environ.items() if name not in ("DATABASE_URL", "PUBLIC_URL")}
-    environment.pop("CELERY_BROKER_URL", None)
+    environment = {name: value for name, value in os.environ.items() if name not in OF_ANOTHER_SERVER}
     with (data / "server.log").open("wb") as log:
         server = subprocess.Popen(
             command,
@@ -120,11 +126,13 @@ def _answers(site: Site) -> bool:
         return False
 
 
-def review(site: Site, name: str, source: dict[str, Any], size: Size, seed: int) -> tuple[str, dict[str, Any]]:
-    """Makes a set, has every pair judged once by one of the reviewers; its id and its leaderboard."""
+def review(
+    site: Site, name: str, source: dict[str, Any], size: Size, seed: int, most: int | None = None
+) -> tuple[str, dict[str, Any]]:
+    """Makes a set, has its pairs (at most so many) judged once by one of the reviewers; its id and its leaderboard."""
     set_id = site.json("review-sets", {"name": name, "source": source, "repeats": 0.05, "seed": seed})["id"]
     pairs = site.json(f"review-sets/{set_id}")["progress"]["pairs"]
-    quota = -(-pairs // size.reviewers)
+    quota = -(-min(pairs, most or pairs) // size.reviewers)
     rng = np.random.default_rng(seed)
     for number in range(size.reviewers):
         body = {"pseudonym": f"simulated {number + 1}", "quota": quota}
@@ -160,31 +168,45 @@ def loop(data: Path, size: Size) -> list[str]:
     data.mkdir(parents=True, exist_ok=True)
     with serving(data) as site:
         tell("the server answers")
-        half = max(1, size.steps // 2)
-        asked = [f"steps={size.steps}", f"evaluation.every={half}", f"evaluation.shown={size.shown}", *size.overrides]
-        config = load(preset_path("shapes-branchgrpo"), asked)
+        config = _online(size)
         online = site.json("runs", {"config": config.model_dump(mode="json"), "preset": "shapes-branchgrpo"})["id"]
         site.finished(online)
-        tell(f"1 trained online, strict accuracy {_path(site.strict(online))}")
+        evaluated = site.strict(online)
+        tell(f"1 trained online, strict accuracy {_path(evaluated)}")
 
-        steps = [0, half, size.steps] if size.steps > half else [0, half]
-        models = [{"run": online, "step": step} for step in steps]
-        first, board = review(site, "base and run", {"kind": "runs", "models": models}, size, seed=0)
-        tell(f"2 judged, {_board(board)}")
+        models = [{"run": online, "step": step} for step, _ in evaluated]
+        _, board = review(site, "base and run", {"kind": "runs", "models": models}, size, 0, size.votes)
+        tell(f"2 judged models, {_board(board)}")
+
+        samples = {"kind": "seeds", "run": online, "step": 0}
+        judged, board = review(site, "base, two noises", samples, size, 1)
+        tell(f"3 judged samples of the base, {board['votes']} votes, of which {board['sides']['decided']} choose one")
 
         file = data / "votes.json"
-        file.write_bytes(site.bytes(f"/api/v1/review-sets/{first}/export?format=native"))
-        tell(f"3 exported, {file}, {file.stat().st_size / 1000:.0f} kB")
+        file.write_bytes(site.bytes(f"/api/v1/review-sets/{judged}/export?format=native"))
+        tell(f"4 exported, {file}, {file.stat().st_size / 1000:.0f} kB")
 
         wish = {"method": size.method, "name": f"{size.method} on votes"}
-        offline = site.json(f"review-sets/{first}/train", wish)["id"]
+        offline = site.json(f"review-sets/{judged}/train", wish)["id"]
         last = site.finished(offline)["total_steps"]
-        tell(f"4 trained on the votes, strict accuracy on prompts not judged {_path(site.strict(offline))}")
+        tell(f"5 trained on the votes, strict accuracy on prompts not judged {_path(site.strict(offline))}")
 
         compared = {"kind": "comparison", "run": offline, "left": 0, "right": last}
-        _, board = review(site, "base and run on votes", compared, size, seed=1)
-        tell(f"5 judged again, {_board(board)}")
+        _, board = review(site, "base and run on votes", compared, size, 2, size.votes)
+        tell(f"6 judged again, {_board(board)}")
     return told
+
+
+def _online(size: Size) -> RunConfig:
+    """The first run, which keeps what is judged: all seeds of so many prompts, of its base and of two steps."""
+    asked = [
+        f"steps={size.steps}",
+        f"evaluation.every={max(1, size.steps // 2)}",
+        f"evaluation.shown={size.shown}",
+        f"evaluation.seeds={list(range(1, size.seeds + 1))}",
+        f"evaluation.shown_seeds={size.seeds}",
+    ]
+    return load(preset_path("shapes-branchgrpo"), [*asked, *size.overrides])
 
 
 def _path(strict: list[tuple[int, float]]) -> str:
@@ -209,14 +231,28 @@ def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m frontend_components.judging.loop", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="an empty folder for all data")
     parser.add_argument("--steps", type=int, default=Size.steps, help="of the first run (default: %(default)s)")
-    parser.add_argument("--shown", type=int, default=Size.shown, help="held-out samples to judge of a model")
+    parser.add_argument(
+        "--shown", type=int, default=Size.shown, help="held-out prompts to judge (default: %(default)s)"
+    )
+    parser.add_argument("--seeds", type=int, default=Size.seeds, help="samples of each of them (default: %(default)s)")
+    parser.add_argument("--votes", type=int, default=Size.votes, help="at most, on models (default: %(default)s)")
     parser.add_argument("--error", type=float, default=Size.error, help="share of choices that are wrong")
     parser.add_argument("--method", choices=("dpo", "dgpo"), default=Size.method)
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override the first run")
     options = parser.parse_args(argv)
     if options.out.exists() and any(options.out.iterdir()):
         parser.error(f"--out: {options.out} is not empty; name another folder")
-    size = Size(options.steps, options.shown, error=options.error, method=options.method, overrides=tuple(options.set))
+    if options.seeds < 2:
+        parser.error(f"--seeds: {options.seeds} gives no two samples to choose from; give 2 or more")
+    size = Size(
+        options.steps,
+        options.shown,
+        options.seeds,
+        options.votes,
+        error=options.error,
+        method=options.method,
+        overrides=tuple(options.set),
+    )
     loop(options.out.resolve(), size)
     return 0
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Form, HTTPException, Query, Request, Response, UploadFile
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from backend.preferences import exchange
 from backend.preferences.standing_record import Standing
@@ -17,7 +17,7 @@ from db.settings import settings
 from frontend_components.api import PERSON, FromRow, Launched, found
 from frontend_components.judging import review_archive
 from frontend_components.judging.review_judgements import standing_of
-from frontend_components.judging.review_sources import Source, draw
+from frontend_components.judging.review_sources import Seeds, Source, draw
 
 router = APIRouter(prefix="/api/v1")
 
@@ -36,6 +36,12 @@ class ReviewSetIn(BaseModel):
     active: bool = False
     quota: Quota = None
     seed: int = Field(0, ge=0, lt=2**31, description="Decides which pairs come in which order")
+
+    @model_validator(mode="after")
+    def _some_pairs_tell_more(self) -> Self:
+        if self.active and isinstance(self.source, Seeds):
+            raise ValueError("active: pairs of one model tell nothing of ratings; leave it off")
+        return self
 
 
 class ReviewSetLine(BaseModel):
@@ -92,12 +98,13 @@ class ReviewerIn(BaseModel):
 
 
 class PairOut(FromRow):
-    """A pair with what reviewers do not see."""
+    """A pair with what reviewers do not see. seed_b: of B's noise, where it is another one than A's."""
 
     id: int
     prompt: str
     task: str | None
     seed: int
+    seed_b: int | None
     kind: str
     model_a: str
     model_b: str

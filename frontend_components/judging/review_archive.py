@@ -20,7 +20,7 @@ from db.models import ReviewPair, Showing, Vote, utc_now
 
 VOTE = ("choice", "aspects", "milliseconds", "created_at", "undone_at")
 PAIR = (
-    "prompt_index", "prompt", "task", "seed", "model_a", "model_b", "kind", "scores_a", "scores_b", "flipped",
+    "prompt_index", "prompt", "task", "seed", "seed_b", "model_a", "model_b", "kind", "scores_a", "scores_b", "flipped",
 )  # fmt: skip
 
 

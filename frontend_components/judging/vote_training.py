@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from backend.config import RunConfig
 
 FEWEST = 16
+BUNDLED = "shapes"
 
 
 class TrainIn(BaseModel):
@@ -64,6 +65,12 @@ def run_config(archive: Archive, folder: Path, wish: TrainIn) -> RunConfig:
     trained = set() if wish.evaluate_judged else {pair.prompt for pair in pairs}
     steps = wish.steps or steps_for(len(pairs))
     return on_votes(wish.method, folder, steps, wish.name.strip(), _settings_judged(archive), trained)
+
+
+def base_judged(archive: Archive) -> str:
+    """model.base of the newest run whose samples were judged; the bundled base where that is not known."""
+    model = _settings_judged(archive).get("model")
+    return str(model.get("base", BUNDLED)) if isinstance(model, dict) else BUNDLED
 
 
 def _settings_judged(archive: Archive) -> dict[str, Any]:

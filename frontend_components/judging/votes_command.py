@@ -11,6 +11,7 @@ from backend.preferences import exchange, judged_folder
 from db.session import migrate, reading, writing
 from db.settings import settings
 from frontend_components.judging import review_archive
+from frontend_components.judging.learned_rewards import reporting
 from frontend_components.judging.vote_training import TrainIn, judged, run_config
 
 
@@ -52,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     fit.add_argument("set", help="id of the review set, or a folder of judged pairs below data/votes")
     fit.add_argument("--out", type=Path, required=True, metavar="FILE", help="a .safetensors; a .json goes beside it")
     fit.add_argument("--base", default="shapes", help="model.base whose features it uses (default: %(default)s)")
+    fit.add_argument("--set-id", default="", metavar="SET", help="beside a folder: the review set that it was made of")
     fit.add_argument("--json", action="store_true", help="print the accuracy as JSON")
     return parser
 
@@ -93,8 +95,13 @@ def _fit(options: argparse.Namespace) -> int:
     from backend.rewards.preference_fit import fit
 
     given = Path(options.set)
-    folder = given if judged_folder.is_judged(given) else judged(options.set)[1].folder
-    found = fit(folder, options.base, options.out)
+    of_folder = judged_folder.is_judged(given)
+    if options.set_id and not of_folder:
+        raise ValueError(f"--set-id: {options.set} is no folder of judged pairs; name the set alone")
+    folder = given if of_folder else judged(options.set)[1].folder
+    set_id = options.set_id if of_folder else options.set
+    with reporting(set_id) as report:
+        found = fit(folder, options.base, options.out, set_id, report)
     accuracy = found.accuracy
     if options.json:
         told = {"pairs": found.pairs, "accuracy": accuracy.value, "low": accuracy.low, "high": accuracy.high}

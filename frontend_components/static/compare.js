@@ -4,8 +4,10 @@ import { card, el, fill, oneAtATime } from "./dom.js";
 import { evaluationTable } from "./evaluation.js";
 import { number } from "./format.js";
 import { kindsOf, mark, outcome } from "./outcome.js";
-import { sampleElement, together } from "./sample.js";
+import { frame, sampleElement } from "./sample.js";
+import { pressed, Transport } from "./transport.js";
 import { Wipe } from "./wipe.js";
+import { Zoom } from "./zoom.js";
 
 export async function mount(element) {
   const runs = await get("runs", { limit: 100 });
@@ -49,6 +51,8 @@ class Compare {
     this.chips = el("div.row", { role: "group", "aria-label": "Filter by outcome" });
     this.tasks = el("select", { "aria-label": "Task", onchange: () => ((this.task = this.tasks.value), this.show()) });
     this.grid = el("div.pairs");
+    this.transport = new Transport();
+    this.zoom = new Zoom(this.grid);
     this.evaluation = el("div.scroll");
     this.tally = el("div.tally");
     this.wipe = new Wipe();
@@ -84,11 +88,17 @@ class Compare {
           "section.card",
           { "aria-label": "Samples" },
           el("header", {}, this.chips, el("label.push", {}, "Task", this.tasks)),
+          el("div.row.view-bar", {}, this.transport.element, this.zoom.element),
           this.grid,
         ),
         this.wipe.element,
       ),
     );
+    const keys = (event) => {
+      if (!this.grid.isConnected) removeEventListener("keydown", keys);
+      else if (!this.wipe.element.open) pressed(event, this.transport, this.zoom);
+    };
+    addEventListener("keydown", keys);
     follow(run, element, { evaluation: this.load, samples: this.load, resync: this.load });
   }
 
@@ -176,23 +186,26 @@ class Compare {
     fill(
       this.grid,
       shown.length
-        ? shown.map((one, i) => this.pairCard(one, () => this.wipe.open(shown, i)))
+        ? shown.map((one, i) => this.pairCard(one, () => this.enlarge(shown, i)))
         : el("div.empty", {}, el("p", {}, "No sample of this kind.")),
     );
+    this.transport.show(this.grid);
+  }
+
+  enlarge(shown, i) {
+    this.transport.clock.pause();
+    this.wipe.open(shown, i);
   }
 
   pairCard(one, open) {
-    const size = { alt: "", width: 132, height: 132 };
-    const [left, right] = [sampleElement(one.before, size), sampleElement(one.after, size)];
-    together(left, right);
     return el(
       "button.pair",
       { onclick: open, "aria-label": `${one.prompt}: ${one.words}. Open large.` },
       el(
         "span.both",
         {},
-        side(left, one.before, one.from === 0 ? "base" : "step " + one.from),
-        side(right, one.after, one.to === 0 ? "base" : "step " + one.to),
+        side(one.before, one.from === 0 ? "base" : "step " + one.from),
+        side(one.after, one.to === 0 ? "base" : "step " + one.to),
       ),
       el("span.pair-prompt", {}, one.prompt),
       el("span.quiet.small", {}, [one.task, "seed " + one.before.seed].filter(Boolean).join(" · ")),
@@ -204,11 +217,11 @@ function pair(before, after, from, to) {
   return { before, after, from, to, ...outcome(before.scores, after.scores), prompt: before.prompt, task: before.task };
 }
 
-function side(shown, row, name) {
+function side(row, name) {
   return el(
     "span.side",
     {},
-    shown,
+    frame(sampleElement(row, { alt: "" }), row),
     el("span.row.tight.small", {}, name, mark(row.scores)),
   );
 }

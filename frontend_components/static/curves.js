@@ -15,6 +15,10 @@ const ERRORS = [
   ["train/error_positive", "towards good ones"],
   ["train/error_negative", "away from bad ones"],
 ];
+const MEMORY = [
+  ["memory/peak", "measured"],
+  ["memory/estimate", "estimated before"],
+];
 // A method that has none of a chart's metrics does not show the chart.
 const SMALL_CHARTS = [
   [
@@ -53,6 +57,11 @@ const SMALL_CHARTS = [
     (c, w) => linesFigure(c, [["train/grad_norm", "norm"]], w, { yaxis: { rangemode: "tozero" } }),
   ],
   ["Time per step", "by phase", (c) => timeFigure(c)],
+  [
+    "Peak memory",
+    "GB of the first process; on a CPU with all that Python holds",
+    (c) => linesFigure(c, MEMORY, 0, { yaxis: { rangemode: "tozero" } }),
+  ],
 ];
 
 export class Curves {
@@ -134,7 +143,7 @@ export class Curves {
       const figure = SMALL_CHARTS[i][2];
       const absent = this.data.steps.length > 0 && figure(this.data, this.weight).data.length === 0;
       this.cards[i].style.display = absent ? "none" : "";
-      chart.draw(() => figure(this.data, this.weight));
+      if (!absent) chart.draw(() => figure(this.data, this.weight));
     });
     this.lossChart.draw(() =>
       linesFigure(this.data, [["train/loss", "loss"]], this.weight, { yaxis: { tickformat: ".1e" } }),

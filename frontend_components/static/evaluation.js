@@ -12,7 +12,7 @@ export function evaluationTable(evaluations, against = null) {
     );
   const base = evaluations[0];
   const tuned = evaluations.findLast((e) => against === null || e.step === against) ?? base;
-  const rows = rowsOf(base.report, tuned.report);
+  const rows = rowsOf(base.report, tuned.report, base.reward_labels ?? {});
   const only = base.step === tuned.step;
   return el(
     "table.evaluation",
@@ -47,7 +47,8 @@ export function evaluationTable(evaluations, against = null) {
   );
 }
 
-function rowsOf(base, tuned) {
+/** labels: what rewards that were fitted to votes were fitted to, by their name. */
+function rowsOf(base, tuned, labels) {
   const interval = (low, high) => el("span.interval", {}, `${low} to ${high}`);
   const share = (v) => (v ? [percent(v.mean), interval(number(100 * v.low, 1), number(100 * v.high, 1))] : "–");
   const score = (v) =>
@@ -78,7 +79,7 @@ function rowsOf(base, tuned) {
     rows.push({
       name,
       lead: !base.strict_accuracy && !rows.length,
-      note: (base.held_out ?? []).includes(name) ? "held-out reward" : "reward",
+      note: [(base.held_out ?? []).includes(name) ? "held-out reward" : "reward", labels[name]].filter(Boolean).join(", "),
       base: value,
       tuned: tuned.rewards?.[name],
       text: score,

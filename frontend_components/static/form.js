@@ -84,7 +84,8 @@ export class Form {
     input.addEventListener(kind === "choice" || kind === "switch" ? "change" : "input", () =>
       this.set(path, kind === "switch" ? input.checked : read(input.value, description)),
     );
-    return this.labelled(path, description, input);
+    if (!description.suggestions?.length) return this.labelled(path, description, input);
+    return this.labelled(path, description, input, suggestions(path, description.suggestions, input));
   }
 
   labelled(path, description, input, ...more) {
@@ -214,6 +215,21 @@ export class Form {
       return false;
     });
   }
+}
+
+/** The values at hand as a list to pick from, and what the one that is written is. */
+function suggestions(path, known, input) {
+  const list = el(
+    "datalist",
+    { id: "known-" + path.replaceAll(".", "-") },
+    known.map(({ value, label }) => el("option", { value, label })),
+  );
+  const told = el("p.help.suggested");
+  const tell = () => (told.textContent = known.find(({ value }) => value === input.value.trim())?.label ?? "");
+  input.setAttribute("list", list.id);
+  input.addEventListener("input", tell);
+  tell();
+  return [list, told];
 }
 
 function shown(value, kind) {

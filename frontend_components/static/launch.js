@@ -10,16 +10,16 @@ const FOLDED = ["sampling", "optimizer", "evaluation", "logging"];
 
 export async function mount(element) {
   fill(element, el("div.sheet", {}, el("div.empty", {}, el("p", {}, "Reading the settings of the methods…"))));
-  const [form, runs] = await Promise.all([get("form"), get("runs", { limit: 50 })]);
-  const launch = new Launch(element, form, runs);
+  const form = await get("form");
+  const launch = new Launch(element, form);
   const clone = asked("clone");
   if (clone) launch.start((await get("runs/" + clone)).config, null);
   else launch.choose(form.presets.some((one) => one.name === asked("preset")) ? asked("preset") : form.default);
 }
 
 class Launch {
-  constructor(element, form, runs) {
-    Object.assign(this, { described: form, runs, view: "form" });
+  constructor(element, form) {
+    Object.assign(this, { described: form, view: "form" });
     this.check = oneAtATime(() => this.fetch());
     this.preset = el(
       "select",
@@ -226,20 +226,8 @@ class Launch {
     if (!draft.plan) return;
     this.ready = draft.config;
     this.command.textContent = draft.command;
-    fill(this.costs, costs(draft.plan, this.estimate(draft)));
+    fill(this.costs, costs(draft));
     this.plan.show(sketch(draft.plan));
-  }
-
-  /** Seconds, from the newest run of the same method, base and tree on this machine; null when there was none. */
-  estimate({ config, plan }) {
-    const like = this.runs.find(
-      (run) =>
-        run.seconds_per_step &&
-        run.method === config.method.name &&
-        run.model === config.model.base &&
-        run.forwards_per_prompt === plan.forwards_per_prompt,
-    );
-    return like ? like.seconds_per_step * config.steps : null;
   }
 
   async launch() {
@@ -269,7 +257,7 @@ const NOTES = {
 };
 const title = (name) => name.replace(/^./, (c) => c.toUpperCase());
 
-function costs(plan, seconds) {
+function costs({ plan, memory, pace }) {
   const saved = 1 - plan.forwards_per_prompt / plan.forwards_if_independent;
   const row = (value, name, note) =>
     el("div", {}, el("b.num", {}, value), el("span", {}, name), el("span.quiet.small", {}, note));
@@ -300,9 +288,19 @@ function costs(plan, seconds) {
     row(count(plan.total_samples), "samples in all", `${count(plan.total_steps)} steps`),
     row(bytes(plan.latent_bytes_per_step), "of latents", "kept for one step"),
     row(
-      seconds === null ? "–" : duration(seconds),
+      memory ? bytes(memory.total) : "–",
+      "of device memory",
+      memory
+        ? `estimated: ${bytes(memory.base)} base, ${bytes(memory.beside)} encoders, ${bytes(memory.trained)} trained, ` +
+            `${bytes(Math.max(memory.training, memory.sampling, memory.decoding))} activations`
+        : "the size of this base is not known",
+    ),
+    row(
+      pace ? duration(pace.seconds) : "–",
       "of training",
-      seconds === null ? "no run of this kind on this machine yet" : "as the last run of this kind took here",
+      pace
+        ? `by the forwards of ${pace.num_runs} earlier run${pace.num_runs === 1 ? "" : "s"} of this base here`
+        : "unknown until the first step: this base has not been trained here",
     ),
   ];
 }

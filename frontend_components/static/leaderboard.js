@@ -99,7 +99,7 @@ class Leaderboard {
   cards(set, standing) {
     return [
       standing.warnings.length ? warnings(standing.warnings) : null,
-      ratings(standing),
+      standing.of_one_model === standing.votes ? null : ratings(standing),
       optimisation(standing),
       trustCards(standing),
       rewardCards(this.id, standing),
@@ -118,7 +118,10 @@ function ratings(standing) {
   const rated = standing.models.filter((model) => model.rating);
   const chart = new Chart(74 + 40 * rated.length, "Rating of each model with its interval");
   if (rated.length) chart.draw(() => ratingFigure(rated, standing.base));
-  const note = `${standing.votes} votes on ${standing.prompts} prompts. Bradley-Terry, ties as half wins, the base at 1000; intervals of 95 % from resampled prompts. No rank stands where intervals overlap.`;
+  const apart = standing.of_one_model
+    ? ` ${standing.of_one_model} of them compare two samples of one model and rate none.`
+    : "";
+  const note = `${standing.votes} votes on ${standing.prompts} prompts.${apart} Bradley-Terry, ties as half wins, the base at 1000; intervals of 95 % from resampled prompts. No rank stands where intervals overlap.`;
   return card(
     "Ratings",
     el(

@@ -2,32 +2,21 @@
 import { get, post } from "./api.js";
 import { card, el, fill } from "./dom.js";
 import { Models } from "./models.js";
+import { PromptChoice } from "./promptchoice.js";
 
 const ASPECTS = [
   ["alignment", "Fits the prompt"],
   ["quality", "Quality"],
   ["motion", "Motion"],
 ];
-const PROMPTS = [
-  ["all", "All prompts that both have"],
-  ["broken", "Only prompts that broke (strict score fell)"],
-  ["fixed", "Only prompts that were fixed (strict score rose)"],
-  ["file", "Only prompts of a text file"],
-];
 
-/** prefill: {run, left, right, only}. made(id) follows the creation. */
+/** prefill: {kind, run, left, right, only}. made(id) follows the creation. */
 export async function newSet(prefill, made, dropped) {
   const runs = await get("runs", { limit: 100 });
   const models = new Models(runs, prefill);
   const name = text("Name", models.name());
-  models.onchange = () => (name.touched ? null : (name.value = models.name()));
   name.addEventListener("input", () => (name.touched = true));
-  const prompts = select(PROMPTS, prefill.only ?? "all");
-  const file = el("input", { type: "file", accept: ".txt,text/plain", "aria-label": "File of prompts, one a line" });
-  const fileField = field("File of prompts, one a line", file);
-  const showFile = () => (fileField.hidden = prompts.value !== "file");
-  prompts.addEventListener("change", showFile);
-  showFile();
+  const prompts = new PromptChoice(models, prefill.only);
   const aspects = ASPECTS.map(([value, label]) => chip(value, label));
   const repeats = select(
     [
@@ -50,6 +39,14 @@ export async function newSet(prefill, made, dropped) {
     placeholder: "all",
     "aria-label": "Pairs a reviewer",
   });
+  models.onchange = () => {
+    if (!name.touched) name.value = models.name();
+    prompts.offer();
+    // Pairs of one model tell nothing of ratings, so that none tells more than another.
+    order.disabled = models.seeds;
+    if (models.seeds) order.value = "";
+  };
+  models.onchange();
   const seed = el("input", { type: "text", inputmode: "numeric", value: "0", "aria-label": "Seed" });
   const problem = el("p.note.bad", { role: "alert", hidden: true });
   const create = el("button.primary", { type: "submit" }, "Create");
@@ -58,10 +55,9 @@ export async function newSet(prefill, made, dropped) {
     event.preventDefault();
     create.disabled = true;
     try {
-      const listed = prompts.value === "file" ? await promptsOf(file) : null;
       const { id } = await post("review-sets", {
         name: name.value.trim(),
-        source: models.source(prompts.value, listed),
+        source: models.source(...(await prompts.read())),
         aspects: aspects.filter((one) => one.getAttribute("aria-pressed") === "true").map((one) => one.value),
         repeats: Number(repeats.value),
         active: order.value === "active",
@@ -82,7 +78,7 @@ export async function newSet(prefill, made, dropped) {
       { onsubmit: submit },
       field("Name", name),
       field("What is compared", models.element),
-      el("div.fields", {}, field("Prompts", prompts, "The same prompt and noise seed on both sides."), fileField),
+      prompts.element,
       field("What is asked", el("div.row", {}, el("span.quiet", {}, "Which one is better overall, and:"), aspects)),
       el(
         "div.fields.four",
@@ -113,16 +109,10 @@ export function explain(refused) {
     .join(" ");
 }
 
-function whole(what, written, otherwise) {
+export function whole(what, written, otherwise) {
   if (written.trim() === "") return otherwise;
   if (!/^\d+$/.test(written.trim())) throw new Error(`${what}: ${written} is not a whole number`);
   return Number(written);
-}
-
-async function promptsOf(file) {
-  if (!file.files.length) throw new Error("File of prompts: choose a text file with one prompt a line");
-  const lines = (await file.files[0].text()).replace(/^\uFEFF/, "").split(/\r?\n/);
-  return lines.map((line) => line.trim()).filter(Boolean);
 }
 
 export function field(label, control, help = "") {

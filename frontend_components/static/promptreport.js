@@ -22,6 +22,9 @@ export function promptReport(report) {
           `Not used by the models here: ${report.num_negative} negative prompts, ${report.num_image} images`,
         )
       : null,
+    report.num_first_frame
+      ? el("p.quiet", {}, `First frames, for image-to-video bases: ${count(report.num_first_frame)}`)
+      : null,
     report.left_out.length ? el("p.quiet", {}, `Not read, as they hold binary data: ${report.left_out.join(", ")}`) : null,
     listed(
       `${count(report.num_bad)} ${unit}s are no prompts`,

@@ -31,7 +31,7 @@ export async function mount(element) {
   };
   const choose = async (id) => {
     chosen = id;
-    remember({ set: id, run: null, left: null, right: null, only: null });
+    remember({ set: id, kind: null, run: null, left: null, right: null, only: null });
     fill(one);
     await load();
   };
@@ -50,8 +50,8 @@ export async function mount(element) {
 
   await load();
   if (asked("run")) {
-    const [run, left, right, only] = ["run", "left", "right", "only"].map(asked);
-    await open(true, { run, left, right, only });
+    const [kind, run, left, right, only] = ["kind", "run", "left", "right", "only"].map(asked);
+    await open(true, { kind, run, left, right, only });
   }
   const timer = setInterval(() => (element.isConnected ? load() : clearInterval(timer)), REFRESH);
 }

@@ -104,7 +104,7 @@ function facts(set) {
     "div.row.quiet.small.dotted",
     {},
     [
-      set.models.map((model) => model.label).join(" against "),
+      compared(set),
       count(progress.pairs) + " pairs",
       count(progress.votes) + " votes",
       "asks overall" + aspects.map((one) => ", " + one).join(""),
@@ -113,6 +113,11 @@ function facts(set) {
       .filter(Boolean)
       .map((part) => el("span", {}, part)),
   );
+}
+
+function compared({ models, settings }) {
+  const labels = models.map((model) => model.label).join(" against ");
+  return settings.source?.kind === "seeds" ? `${labels}, two noises` : labels;
 }
 
 function reviewerLine(reviewer, pairs) {

@@ -81,6 +81,7 @@ function disagreements(set, reward) {
 }
 
 function disagreement(pair, { score_a, score_b, votes_a, votes_b }) {
+  const named = (label, seed) => (pair.seed_b === null ? label : `${label}, seed ${seed}`);
   const side = (sha, label, score, votes) =>
     el(
       "span.side",
@@ -97,8 +98,8 @@ function disagreement(pair, { score_a, score_b, votes_a, votes_b }) {
     el(
       "span.both",
       {},
-      side(pair.sha_a, pair.label_a, score_a, votes_a),
-      side(pair.sha_b, pair.label_b, score_b, votes_b),
+      side(pair.sha_a, named(pair.label_a, pair.seed), score_a, votes_a),
+      side(pair.sha_b, named(pair.label_b, pair.seed_b), score_b, votes_b),
     ),
     el("span.pair-prompt", {}, pair.prompt),
   );

@@ -45,7 +45,11 @@ export class Samples {
         el(
           "figure",
           {},
-          sampleElement(row, { alt: `${row.prompt}, seed ${row.seed}, step ${step}`, width: 150, height: 150 }),
+          sampleElement(
+            row,
+            { alt: `${row.prompt}, seed ${row.seed}, step ${step}`, width: 150, height: 150 },
+            true,
+          ),
           el(
             "figcaption",
             {},

@@ -1,6 +1,7 @@
 // What can be done with the votes: files in the forms that others read, and training on them.
 import { page, post } from "./api.js";
 import { card, el } from "./dom.js";
+import { FitReward } from "./fitreward.js";
 import { explain, field, select, text } from "./newset.js";
 
 export const FORMATS = [
@@ -19,6 +20,7 @@ const METHODS = [
 export class VotesOut {
   constructor(id) {
     this.id = id;
+    this.reward = new FitReward(id);
     this.element = card(
       "Use the votes",
       el(
@@ -37,6 +39,7 @@ export class VotesOut {
           ),
         ),
         this.form(),
+        this.reward.element,
       ),
     );
     this.element.hidden = true;
@@ -45,6 +48,7 @@ export class VotesOut {
   /** Nothing can be exported or learned without votes. */
   show(standing) {
     this.element.hidden = standing.votes === 0;
+    if (standing.votes) this.reward.load();
   }
 
   form() {

@@ -2,36 +2,33 @@
 import { el, fill } from "./dom.js";
 import { number, signed } from "./format.js";
 import { mark } from "./outcome.js";
-import { sampleElement, together } from "./sample.js";
-
-// Small images are shown with their pixels, not blurred up.
-function large(row, alt) {
-  const shown = sampleElement(row, {
-    alt,
-    loading: null,
-    onload: () => (shown.style.imageRendering = shown.naturalWidth <= 160 ? "pixelated" : "auto"),
-    onloadedmetadata: () => (shown.style.imageRendering = shown.videoWidth <= 160 ? "pixelated" : "auto"),
-  });
-  return shown;
-}
+import { frame, sampleElement, still } from "./sample.js";
+import { KEYS, pressed, Transport } from "./transport.js";
+import { Zoom } from "./zoom.js";
 
 export class Wipe {
   constructor() {
     this.body = el("div.wipe-body");
+    this.transport = new Transport();
+    this.zoom = new Zoom(this.body, true);
     this.element = el(
       "dialog.wipe",
       { "aria-label": "Large view", onclick: (event) => event.target === this.element && this.element.close() },
       this.body,
     );
-    this.element.addEventListener("keydown", (event) => {
-      if (event.target.type === "range") return;
-      const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-      if (way) this.show(this.at + way);
-    });
+    this.element.addEventListener("close", () => this.transport.clock.show([]));
+    this.element.addEventListener("keydown", (event) => this.key(event));
+  }
+
+  key(event) {
+    const way = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!way || event.shiftKey) pressed(event, this.transport, this.zoom);
+    else if (event.target.type !== "range") this.show(this.at + way);
   }
 
   open(pairs, at) {
     this.pairs = pairs;
+    this.zoom.reset();
     this.element.showModal();
     this.show(at);
   }
@@ -39,7 +36,8 @@ export class Wipe {
   show(at) {
     this.at = (at + this.pairs.length) % this.pairs.length;
     const { before, after, from, to, words } = this.pairs[this.at];
-    const top = large(before, "before");
+    const under = frame(sampleElement(after, { alt: "after", loading: null }), after);
+    const top = frame(sampleElement(before, { alt: "before", loading: null }), before);
     const edge = el("i.wipe-edge");
     const border = el("input", {
       type: "range",
@@ -54,11 +52,11 @@ export class Wipe {
     };
     border.addEventListener("input", move);
     move();
-    const under = large(after, "after");
-    together(under, top);
-    const stack = el("div.wipe-stack", {}, under, top, edge);
+    const stack = el("div.wipe-stack", { style: { aspectRatio: under.style.aspectRatio } }, under, top, edge);
     stack.addEventListener("pointermove", (event) => {
-      border.value = (100 * event.offsetX) / stack.clientWidth;
+      if (event.buttons) return; // a drag moves the enlarged part
+      const box = stack.getBoundingClientRect();
+      border.value = (100 * (event.clientX - box.left)) / box.width;
       move();
     });
     const name = (step) => (step === 0 ? "base" : "step " + step);
@@ -86,6 +84,7 @@ export class Wipe {
           {},
           stack,
           border,
+          el("div.row.view-bar", {}, this.transport.element, this.zoom.element),
           el(
             "div.row.small",
             {},
@@ -129,11 +128,15 @@ export class Wipe {
           el(
             "p.quiet.small",
             {},
-            "Move over the image, or move the slider. Left and right keys turn to the next pair.",
+            "Move over the image, or move the slider. Left and right keys turn to the next pair. The wheel enlarges, " +
+              "and dragging moves what is enlarged. ",
+            KEYS,
           ),
         ),
       ),
     );
+    this.transport.show(stack);
+    if (!still()) this.transport.clock.play();
   }
 }
 

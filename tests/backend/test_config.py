@@ -37,6 +37,7 @@ def test_overrides_reach_into_nested_settings_and_lists():
         ("steps=0", r"steps: Input should be greater than or equal to 1 \(got 0\)"),
         ("method.name=ppo", r"method: .*branchgrpo"),
         ("evaluation.prompts=drawbench", r"evaluation\.prompts: .*shapes-test"),
+        ("evaluation.seeds=[1,2,1]", r"evaluation\.seeds: .*1 stands there more than once .* name each seed once"),
         ("steps", r"--set: 'steps' is not NAME=VALUE"),
         ("rewards=[]", r"rewards: "),
         ("rewards=[{name: shapes}, {name: shapes}]", r"rewards: shapes is there 2 times; name each once"),

@@ -63,3 +63,16 @@ def test_mistakes_are_one_line(saved, tmp_path, capsys):
     _, full = saved("model.tuning={kind: full}")
     assert main(["export", str(full), "--out", str(tmp_path / "x")]) == 2
     assert "full tuning, which has no LoRA" in capsys.readouterr().err
+
+
+def test_an_adapter_that_changes_nothing_is_refused(small, tmp_path):
+    policy = small(LORA).model.load(pick(), 0)
+    optimizer = torch.optim.AdamW(policy.tuned.parameters())
+    folder = checkpoint.save(tmp_path, 0, policy, optimizer, None, dump(small(LORA)))  # B is zero before an update
+    with pytest.raises(ValueError, match=r"empty or all zero and would change nothing"):
+        export(folder, tmp_path / "lora.safetensors")
+    assert not (tmp_path / "lora.safetensors").exists()
+    policy.module.requires_grad_(False)
+    with pytest.raises(ValueError, match=r"nothing is trained at step 1"):
+        checkpoint.save(tmp_path, 1, policy, optimizer, None, "")
+    assert checkpoint.latest(tmp_path) == folder

@@ -68,19 +68,18 @@ def test_between_reads_the_grid_linearly_from_data_to_noise() -> None:
 
 
 def test_T36_a_group_shares_its_pairs_and_prompts_do_not(rollout: Rollout) -> None:
-    x0 = rollout.states[-1]
-    shared = matching.pairs(x0, flow.grid(2)[:2].expand(3, 1, -1), True, generator())
+    shared = matching.pairs(rollout, flow.grid(2)[:2].expand(3, 1, -1), True, generator())
     assert shared.eps.shape == (3, GROUP, 2, 2, 2)
     assert torch.equal(shared.eps[:, :1].expand_as(shared.eps), shared.eps)
     assert not torch.equal(shared.eps[0], shared.eps[1])
-    own = matching.pairs(x0, flow.grid(2)[:2].expand(3, 1, -1), False, generator())
+    own = matching.pairs(rollout, flow.grid(2)[:2].expand(3, 1, -1), False, generator())
     assert not torch.equal(own.eps[:, 0], own.eps[:, 1])
     assert own.sigma.shape == (3, GROUP, 2)
 
 
 def test_items_name_prompt_sample_and_level(rollout: Rollout) -> None:
     x0, sigma = rollout.states[-1], torch.rand(3, GROUP, 5, generator=generator()).double()
-    drawn = matching.pairs(x0, sigma, False, generator(1))
+    drawn = matching.pairs(rollout, sigma, False, generator(1))
     item = (2 * GROUP + 3) * 5 + 4
     at = matching.noised(rollout, drawn, torch.tensor([item, 0]))
     s, eps = sigma[2, 3, 4], drawn.eps[2, 3, 4]
@@ -92,7 +91,7 @@ def test_items_name_prompt_sample_and_level(rollout: Rollout) -> None:
 
 def test_data_and_noise_errors_are_the_velocity_error_rescaled(policy: Perceptron, rollout: Rollout) -> None:
     """x0hat - x0 and epshat - eps, written out from their definitions."""
-    drawn = matching.pairs(rollout.states[-1], flow.grid(3)[:3].expand(3, 1, -1), True, generator())
+    drawn = matching.pairs(rollout, flow.grid(3)[:3].expand(3, 1, -1), True, generator())
     at = matching.noised(rollout, drawn, torch.arange(36))
     v = matching.velocity(policy, rollout, at)
     sigma = at.sigma.view(-1, 1, 1)
@@ -125,7 +124,7 @@ def test_only_current_weights_carry_gradient_and_guidance_is_off(policy: Percept
         return plain(*arguments, **options)  # type: ignore[arg-type]
 
     policy.velocity = watched  # type: ignore[method-assign]
-    drawn = matching.pairs(rollout.states[-1], flow.grid(1)[:1].expand(3, 1, -1), True, generator())
+    drawn = matching.pairs(rollout, flow.grid(1)[:1].expand(3, 1, -1), True, generator())
     at = matching.noised(rollout, drawn, torch.arange(4))
     assert matching.velocity(policy, rollout, at).requires_grad
     for weights in ("reference", "old"):

@@ -206,3 +206,12 @@ def test_log_probabilities_of_samples_have_the_known_mean() -> None:
         std = 0.6 * math.sqrt(plan.sigmas[step] - plan.sigmas[step + 1])
         expected = -0.5 - math.log(std) - 0.5 * math.log(2 * math.pi)
         assert float(logps[step].mean()) == pytest.approx(expected, abs=0.03)
+
+
+def test_a_level_in_parts_is_the_level() -> None:
+    policy, plan, prompts = Perceptron(), grown(5, (0, 2)), ["a", "bc", "def"]
+    whole = rollout.sample(policy, prompts, plan, generators(3), dtype=torch.float64)
+    policy.batches.clear()
+    parts = rollout.sample(policy, prompts, plan, generators(3), dtype=torch.float64, micro_batch=5)
+    assert policy.batches == [3, 5, 1, 5, 1, 5, 5, 2, 5, 5, 2]
+    torch.testing.assert_close(parts.states[-1], whole.states[-1], rtol=0, atol=1e-12)

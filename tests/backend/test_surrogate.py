@@ -36,7 +36,7 @@ def rollout(policy: Perceptron) -> Rollout:
 def pairs(rollout: Rollout) -> matching.Pairs:
     generator = torch.Generator().manual_seed(3)
     sigma = matching.levels(rollout.plan.sigmas[:-1], (2, 1, PAIRS), True, generator)
-    return matching.pairs(rollout.states[-1], sigma, True, generator)
+    return matching.pairs(rollout, sigma, True, generator)
 
 
 def advantages() -> Tensor:

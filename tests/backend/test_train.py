@@ -8,6 +8,7 @@ import torch
 
 from backend import checkpoint, events, train, train_command
 from backend.device import pick
+from backend.evaluate import Evaluated, items_of
 from backend.events import (
     CheckpointSaved,
     EvaluationDone,
@@ -250,3 +251,18 @@ def test_the_texts_of_a_run_are_those_it_samples_and_evaluates(small):
     sampled = [prompt.text for step in range(4) for prompt in config.prompts.batch(config.seed, step)]
     assert texts[-8:] == sampled
     assert len(texts) == 8 + 6  # 4 steps of 2 prompts, and 6 prompts of one seed
+
+
+def test_samples_of_two_seeds_are_kept_where_they_are_wished(small):
+    config = small("evaluation.limit=10", "evaluation.seeds=[4,5,6]", "evaluation.shown=3", "evaluation.shown_seeds=2")
+    items = items_of(config)
+    found = [items[i] for i in train._spread(Evaluated(items, {}, torch.zeros(0)), config.evaluation)]
+    prompts = list(dict.fromkeys(item.prompt_index for item in items))
+    assert [(one.prompt_index, one.seed) for one in found] == [
+        (prompts[place], seed) for seed in (4, 5) for place in (0, 3, 6)
+    ]
+
+
+def test_more_kept_seeds_than_seeds_are_refused(small):
+    with pytest.raises(ValueError, match="shown_seeds: 2 of 1 seeds"):
+        small("evaluation.shown_seeds=2")

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from backend.media import FRAMES_PER_SECOND
 from frontend_components.page import STATIC
 from tests.browser.conftest import Site, Visit
 
@@ -139,3 +140,20 @@ def test_the_evaluation_table_tells_held_out_rewards_and_what_was_not_judged(vis
     assert "ocr reward" in text
     assert "3 not judged" in text
     assert "hook held-out reward" in text
+
+
+def test_a_zoom_keeps_the_point_under_the_pointer_and_fills_the_cell(visit: Visit, site: Site):
+    # 0.25 of a whole picture stays where it is at twice the size: 0.25 - 2 * 0.25
+    assert run(visit, "zoom", "m.shifted(0, 0.25, 1, 2)") == -0.25
+    assert run(visit, "zoom", "m.shifted(-0.25, 0.25, 2, 4)") == -0.75
+    assert run(visit, "zoom", "[m.shifted(-0.25, 1, 2, 1), m.shifted(0, 0, 1, 4)]") == [0, 0]
+
+
+def test_a_video_that_has_looped_is_ahead_of_one_that_is_about_to(visit: Visit, site: Site):
+    assert run(visit, "clock", "m.ahead(0.1, 1.9, 2)") == pytest.approx(0.2)
+    assert run(visit, "clock", "m.ahead(1.9, 0.1, 2)") == pytest.approx(-0.2)
+    assert run(visit, "clock", "m.ahead(0.5, 0.4, 2)") == pytest.approx(0.1)
+
+
+def test_the_clock_counts_the_frames_that_videos_are_stored_with(visit: Visit, site: Site):
+    assert run(visit, "clock", "m.FRAMES_PER_SECOND") == FRAMES_PER_SECOND

@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -26,7 +27,7 @@ def serving(data: Path, *flags: str, port: int | None = None, **environment: str
         server = subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT)
     try:
         base = f"http://127.0.0.1:{port}"
-        wait_until(lambda: answers(base) or server.poll() is not None, 90)
+        wait_until(lambda: answers(base) or server.poll() is not None, 300)
         assert server.poll() is None, (data / "server.log").read_text()
         yield base
     finally:
@@ -44,6 +45,8 @@ def answers(base: str) -> bool:
     try:
         with urllib.request.urlopen(base + "/api/v1/runs", timeout=5) as answer:
             return answer.status == 200
+    except urllib.error.HTTPError as refused:
+        return refused.code == 401  # a lab with a password
     except OSError:
         return False
 

@@ -79,6 +79,7 @@ def test_samples_and_evaluations_by_step(client: TestClient, run_id: str):
     rows = client.get(f"/api/v1/runs/{run_id}/samples/test/8").json()
     assert len(rows) == 48
     assert set(rows[0]["scores"]) == {"strict", "quality"}
+    assert [rows[0][name] for name in ("mime", "width", "height", "poster")] == ["image/webp", 64, 64, None]
     evaluations = client.get(f"/api/v1/runs/{run_id}/evaluations").json()
     mean = sum(row["scores"]["strict"] for row in rows) / 48
     assert evaluations[-1]["report"]["strict_accuracy"]["overall"]["mean"] == pytest.approx(mean)

@@ -7,6 +7,8 @@ from starlette.testclient import TestClient
 from backend.config import dump, load, preset_path, read
 from frontend_components.drafts import DEFAULT, DraftIn, changes, command, draft, form
 
+pytestmark = pytest.mark.usefixtures("data")  # earlier runs tell how long a draft will take
+
 
 @pytest.fixture
 def config() -> dict[str, Any]:
@@ -123,3 +125,28 @@ def test_a_launch_on_a_file_that_is_not_there_is_refused(client: TestClient, con
     answer = client.post("/api/v1/runs", json={"config": config})
     assert answer.status_code == 422
     assert [problem["field"] for problem in answer.json()["detail"]] == ["prompts.path"]
+
+
+def test_first_frames_that_a_run_would_miss_are_problems_with_their_lines(config: dict[str, Any], tmp_path: Path):
+    (tmp_path / "model_index.json").write_text('{"_class_name": "WanImageToVideoPipeline"}')
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"prompt": "a", "first_frame": "none.png"}\n{"prompt": "b"}\n')
+    config["model"] = {"family": "wan", "base": str(tmp_path)}
+    config["prompts"] = {"source": "file", "path": str(file), "per_step": 2}
+    config["evaluation"]["prompts"] = str(file)
+    found = draft(DraftIn(config=config))
+    assert [one.field for one in found.problems] == ["prompts.path", "evaluation.prompts"]
+    assert "line 1: first_frame:" in found.problems[0].text
+    assert found.prompts is not None
+    assert [one.line for one in found.prompts.bad] == [1]
+    assert found.prompts.num_first_frame == 1
+
+
+def test_a_draft_has_the_memory_it_needs_where_the_base_is_known(config: dict[str, Any]):
+    config["model"] = {"family": "flux", "base": "black-forest-labs/FLUX.1-dev", "gradient_checkpointing": True}
+    found = draft(DraftIn(config=config)).memory
+    assert found is not None
+    assert found["base"] == 2 * found["parameters"] == pytest.approx(23.8e9, rel=0.01)
+    assert found["total"] > found["base"] + found["beside"]
+    config["model"]["base"] = "someone/else"
+    assert draft(DraftIn(config=config)).memory is None

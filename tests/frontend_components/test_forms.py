@@ -3,7 +3,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field
 
 from backend.config import RunConfig
-from frontend_components.forms import FormField, fields_of
+from frontend_components.forms import FormField, Suggestion, fields_of, suggest
 
 
 class Plain(BaseModel):
@@ -90,3 +90,13 @@ def test_the_same_kinds_can_be_held_out():
     held_out = evaluation["rewards"]
     assert held_out.kind == "list"
     assert held_out.start == by_name(fields_of(RunConfig))["rewards"].start
+
+
+def test_suggestions_stand_at_one_field_of_one_variant():
+    known = [Suggestion(value="0.5", label="half")]
+    fields = by_name(suggest(fields_of(Everything), "plain", "rate", known))
+    for name in ("shape", "parts"):
+        rates = {field.name: field.suggestions for field in fields[name].variants["plain"]}
+        assert rates == {"kind": [], "rate": known}
+    assert all(not field.suggestions for field in fields["shape"].variants["deep"])
+    assert fields_of(Everything)[5].variants["plain"][1].suggestions == []  # the class is read afresh

@@ -8,7 +8,7 @@ import pytest
 from pydantic import BaseModel
 from sqlalchemy import update
 
-from db import runs, stream
+from db import runs, stream, workers
 from db.models import Run, utc_now
 from db.session import reading, writing
 from tests.workers.conftest import queued, row
@@ -21,6 +21,7 @@ class Tiny(BaseModel):
     name: str = "tiny"
     steps: int = 3
     behaviour: str = "train"
+    processes: int = 1
 
 
 @pytest.fixture
@@ -40,7 +41,7 @@ def test_launch_queues_a_row_and_sends_its_id(files: None) -> None:
     run = row(run_id)
     assert (run.state, run.name, run.total_steps) == ("queued", "tiny", 3)
     assert (run.preset, run.owner) == ("shapes-branchgrpo", "ada")
-    assert run.config == {"name": "tiny", "steps": 3, "behaviour": "train"}
+    assert run.config == {"name": "tiny", "steps": 3, "behaviour": "train", "processes": 1}
     assert num_waiting() == 1
 
 
@@ -73,6 +74,42 @@ def test_sweep_finds_lost_runs_and_forgets_old_notices(files: None) -> None:
     sweep.sweep()
     with reading() as session:
         assert stream.after(session, 0) == []
+
+
+def test_a_run_that_no_worker_can_take_says_so_until_one_comes(files: None) -> None:
+    run_id = launch(Tiny(processes=4), None, "ada")  # type: ignore[arg-type]
+    small = launch(Tiny(), None, "ada")  # type: ignore[arg-type]
+    with writing() as session:
+        workers.beat(session, "w1", 1, 1, utc_now(), processes=2)
+    sweep.sweep()
+    assert row(run_id).state == "queued"
+    none_is_large_enough = (
+        "waits for a worker that takes 4 processes; the largest that is alive takes runs of at most 2"
+    )
+    assert row(run_id).state_why == none_is_large_enough
+    assert row(small).state_why == ""
+    with writing() as session:
+        workers.beat(session, "w2", 2, 1, utc_now(), processes=4)
+    sweep.sweep()
+    busy = "waits for a worker that takes 4 processes to be free; one is alive"
+    assert row(run_id).state_why == busy
+    assert row(small).state_why == ""
+    with writing() as session:
+        runs.claim(session, run_id, "w2", 60)
+    assert row(run_id).state_why == ""
+    with reading() as session:
+        told = [one.data["why"] for one in stream.after(session, 0, run_id)]
+    assert told == ["", none_is_large_enough, busy, ""]
+
+
+def test_a_run_that_no_worker_can_take_is_not_sent_again(data: Path) -> None:
+    run_id = launch(Tiny(processes=4), None, "ada")  # type: ignore[arg-type]
+    age(run_id, 60)
+    with embedded(data):
+        for processes, sent in ((2, []), (4, [run_id])):
+            with writing() as session:
+                workers.beat(session, "w1", 1, 1, utc_now(), processes=processes)
+            assert sweep.sweep() == sent
 
 
 def test_stop_before_a_worker_takes_it_and_resume_sends_again(files: None) -> None:

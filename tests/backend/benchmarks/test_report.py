@@ -26,7 +26,7 @@ def test_document_says_what_the_records_say(tmp_path, profile, trained, iteratio
     )
     text = report.write(tmp_path, profile).read_text()
     assert "| dgpo | the preset's | 2 | 0.900 (0.900 to 0.900) | 0.600 (0.600 to 0.600) | 40 (40 to 40) |" in text
-    assert "| dgpo | 50 (50 to 50) s | 75 (75 to 75) s | 100 (100 to 100) s | 3000 (3000 to 3000) |" in text
+    assert "| dgpo | 25 (25 to 25) s | 38 (38 to 38) s | 50 (50 to 50) s | 2250 (2250 to 2250) |" in text
     assert "| dgpo | `method.beta=100` | 0.800 (chosen) |" in text
     assert "| fusion | fusion-mean | `method.fusion_beta=0.0` | 0.900 | 0.600 | 40 |" in text
     assert "loss became NaN" in text

@@ -29,9 +29,7 @@ def at_pairs(rollout: Rollout) -> matching.Noised:
     """What `losses` draws: levels 1 to 11 of 14, in 6 chunks shared by a group, and noise of each sample."""
     generator = torch.Generator().manual_seed(0)
     sigma = matching.levels(rollout.plan.sigmas[1:12], (2, 1, 6), True, generator)
-    return matching.noised(
-        rollout, matching.pairs(rollout.states[-1], sigma, False, generator), torch.arange(2 * GROUP * 6)
-    )
+    return matching.noised(rollout, matching.pairs(rollout, sigma, False, generator), torch.arange(2 * GROUP * 6))
 
 
 @pytest.mark.parametrize("weighting", ["uniform", "t", "t2", "huber", "ghuber"])

@@ -45,7 +45,7 @@ def drawn(method: DGPO, rollout: Rollout, step: int = 0) -> matching.Pairs:
     levels = dgpo.candidates(rollout.plan.sigmas, method.t_min, method.train_timesteps)
     chosen = levels[torch.randperm(len(levels), generator=generator)[: method.train_timesteps]]
     shape = (len(PROMPTS), 1, -1)
-    return matching.pairs(rollout.states[-1], chosen.expand(*shape), method.shared_pairs, generator)
+    return matching.pairs(rollout, chosen.expand(*shape), method.shared_pairs, generator)
 
 
 def errors(policy: Perceptron, rollout: Rollout, pairs: matching.Pairs, weights: str = "current") -> Tensor:

@@ -41,7 +41,7 @@ def test_T41_the_gradient_is_signed_denoising(beta: float) -> None:
     found = gradient(method, policy, rollout)
     generator = torch.Generator().manual_seed(0)
     order = torch.rand(2, GROUP, 8, generator=generator).argsort(-1)[..., :7]
-    pairs = matching.pairs(rollout.states[-1], rollout.plan.sigmas[:-1][order], False, generator)
+    pairs = matching.pairs(rollout, rollout.plan.sigmas[:-1][order], False, generator)
     at = matching.noised(rollout, pairs, torch.arange(2 * GROUP * 7))
     r = 0.5 + method.credit(rollout, 0).advantages[-1] / 10
     v = matching.velocity(policy, rollout, at)

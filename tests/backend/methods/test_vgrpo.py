@@ -35,9 +35,7 @@ def test_T33_the_gradient_is_advantage_weighted_denoising(options: dict[str, obj
     found = gradient(method, policy, rollout)
     generator, shared = torch.Generator().manual_seed(0), method.shared_pairs
     sigma = matching.levels(rollout.plan.sigmas[:-1], (2, 1 if shared else GROUP, 4), True, generator)
-    at = matching.noised(
-        rollout, matching.pairs(rollout.states[-1], sigma, shared, generator), torch.arange(2 * GROUP * 4)
-    )
+    at = matching.noised(rollout, matching.pairs(rollout, sigma, shared, generator), torch.arange(2 * GROUP * 4))
     v, s = matching.velocity(policy, rollout, at), at.sigma.view(-1, 1, 1)
     difference = {"x0": s, "v": 1.0, "eps": 1 - s}[method.prediction] * (v - at.target)
     error = (difference**2).flatten(1).mean(1)

@@ -96,15 +96,85 @@ def test_other_numbers_of_frames_are_refused():
         Wan(frames=32)
 
 
+def save_picture(at, colour):
+    from PIL import Image
+
+    picture = Image.linear_gradient("L").resize((48, 32))
+    Image.merge("RGB", [picture if name in colour else picture.point(lambda _: 30) for name in "rgb"]).save(at)
+    return str(at)
+
+
+def test_each_prompt_starts_from_its_own_first_frame_as_in_the_pipeline(load, tmp_path):
+    from PIL import Image
+
+    policy = load("wan_image", first_frame=None)
+    files = [save_picture(tmp_path / "red.png", "r"), save_picture(tmp_path / "blue.png", "gb")]
+    cond = policy.condition(PROMPTS, files)
+    own = [
+        policy.pipeline(
+            Image.open(files[i]), prompt_embeds=cond.embeds[i : i + 1], negative_prompt_embeds=cond.negative_embeds,
+            num_inference_steps=4, guidance_scale=4.5, generator=generators(3 + i)[0], **SIZE,
+        ).frames[0]
+        for i in range(2)
+    ]  # fmt: skip
+    rollout = sample(policy, PROMPTS, ode_plan(policy.pipeline.scheduler.sigmas.double()), generators(3, 4), cond)
+    frames = policy.decode(rollout.states[-1][:, 0])
+    assert (frames - torch.stack(own)).abs().max() < 1 / 255
+    swapped = sample(policy, PROMPTS, rollout.plan, generators(3, 4), policy.condition(PROMPTS, files[::-1]))
+    assert (swapped.states[-1] - rollout.states[-1]).abs().max() > 1e-2
+
+
+def test_a_prompt_without_its_own_starts_from_the_settings_first_frame(load, folders, tmp_path):
+    policy = load("wan_image")
+    red = save_picture(tmp_path / "red.png", "r")
+    mixed, all_same = policy.condition(PROMPTS, [red, None]), policy.encode(PROMPTS)
+    torch.testing.assert_close(mixed.first_frame[1], all_same.first_frame[0], rtol=0, atol=0)
+    torch.testing.assert_close(mixed.image_embeds[1], all_same.image_embeds[1], rtol=0, atol=0)
+    assert not torch.equal(mixed.first_frame[0], mixed.first_frame[1])
+    taken = mixed.take(torch.tensor([1, 1, 0]))
+    assert torch.equal(taken.first_frame, mixed.first_frame[[1, 1, 0]])
+
+
+def test_the_cache_of_first_frames_goes_by_the_pictures_content(load, tmp_path, monkeypatch):
+    monkeypatch.setenv("ESPALIER_CACHE", str(tmp_path / "cache"))
+    file = save_picture(tmp_path / "frame.png", "r")
+    (tmp_path / "copy.png").write_bytes((tmp_path / "frame.png").read_bytes())
+
+    def kept():
+        return len(list((tmp_path / "cache").rglob("*.safetensors")))
+
+    policy = load("wan_image", prompt_cache=True)
+    red = policy.condition(PROMPTS[:1], [file])
+    before = kept()
+    policy.condition(PROMPTS[:1], [str(tmp_path / "copy.png")])
+    assert kept() == before  # a copy is the same picture
+    save_picture(file, "gb")
+    blue = policy.condition(PROMPTS[:1], [file])
+    assert kept() == before + 1
+    assert (red.first_frame - blue.first_frame).abs().max() > 0.1
+    again = load("wan_image", prompt_cache=True)
+    again.pipeline.vae = None  # what comes from the disk needs no autoencoder
+    assert torch.equal(again.condition(PROMPTS[:1], [file]).first_frame, blue.first_frame)
+    # at another size the same picture is another entry
+    load("wan_image", prompt_cache=True, frames=9).condition(PROMPTS[:1], [file])
+    assert kept() == before + 2
+
+
 def test_a_first_frame_is_asked_for_where_it_is_used(load, folders):
-    with pytest.raises(ValueError, match=r"model\.first_frame: .*give a picture"):
-        load("wan_image", first_frame=None)
+    with pytest.raises(ValueError, match=r"model\.first_frame: .*'a red circle' has none; give one"):
+        load("wan_image", first_frame=None).encode(PROMPTS)
     with pytest.raises(ValueError, match=r"model\.first_frame: .*leave it empty"):
         load("wan", first_frame=folders.picture)
     with pytest.raises(ValueError, match="does not exist; give a picture"):
-        load("wan_image", first_frame="nowhere.png")
+        load("wan_image", first_frame="nowhere.png").encode(PROMPTS)
 
 
 def test_frames_of_another_size_are_refused(load):
     with pytest.raises(ValueError, match=r"not the \[5, 3, 32, 48\]"):
         load("wan").encode_frames(torch.zeros(1, 1, 3, 32, 48))
+
+
+def test_latent_of_a_config_that_leaves_out_the_usual_factors(tmp_path):
+    (tmp_path / "vae").mkdir()
+    (tmp_path / "vae" / "config.json").write_text('{"_class_name": "AutoencoderKLWan", "z_dim": 16}')
+    assert Wan(base=str(tmp_path), frames=33, height=240, width=416).latent_shape() == (16, 9, 30, 52)

@@ -104,3 +104,11 @@ def test_who_always_chooses_one_side_agrees_with_themselves_only_on_the_same_sid
     judged += [vote("a", "3", left=True), vote("b", "4", prompt="3", left=False, repeat_of="3")]
     found = self_agreement(judged)
     assert (found.same_sides.value, found.flipped_sides.value) == (1, 0)
+
+
+def test_repeats_of_two_samples_of_one_model_are_compared_by_sample():
+    first = vote("a", "1", b="base", left=True)
+    same = vote("a", "2", prompt="1", b="base", left=False, repeat_of="1")
+    other = vote("b", "3", prompt="1", b="base", left=True, repeat_of="1")
+    assert self_agreement([first, same]).flipped_sides == share(1, 1)
+    assert self_agreement([first, other]).same_sides == share(0, 1)

@@ -27,5 +27,10 @@ def test_first_views_leave_repeats_out():
 def test_an_answer_that_is_not_a_judgement_is_refused():
     with pytest.raises(ValueError, match="'skip' is none of a, b, tie, both_bad"):
         vote("skip")
-    with pytest.raises(ValueError, match="also model_a"):
-        vote("a", b="base")
+
+
+def test_two_samples_of_one_model_are_told_apart_by_choice_and_side():
+    judged = vote("b", a="base", b="base", left=False)
+    assert judged.of_one_model
+    assert (judged.score_of_a, judged.better, judged.chose_left) == (0, "base", True)
+    assert not vote("b").of_one_model

@@ -1,10 +1,11 @@
 from collections import Counter
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
 
-from backend.preferences.schedule import Scheduled, schedule, uncertain_first
+from backend.preferences.schedule import Scheduled, schedule, schedule_seeds, uncertain_first
 from backend.preferences.simulate import Simulated, World, simulate
 from tests.backend.preferences.votes import vote
 
@@ -167,3 +168,45 @@ def test_repeats_among_the_votes_do_not_count():
     judged = [vote("a", "0"), *(vote("a", str(n), prompt="0", repeat_of="0") for n in range(1, 30))]
     pairs = open_pairs(("base", "tuned"), ("base", "third"), ("tuned", "third"))
     assert uncertain_first(pairs, judged) == uncertain_first(pairs, judged[:1])
+
+
+def test_every_two_seeds_of_each_prompt_meet_once():
+    seeds = {4: [1, 2, 7], 5: [3, 1], 6: [9]}
+    pairs = schedule_seeds("base", seeds, 0, rng())
+    wanted = {(4, frozenset(two)) for two in combinations([1, 2, 7], 2)} | {(5, frozenset({1, 3}))}
+    assert {(one.prompt, frozenset({one.seed, one.seed_b})) for one in pairs} == wanted
+    assert len(pairs) == len(wanted)
+    assert {(one.model_a, one.model_b) for one in pairs} == {("base", "base")}
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_any_beginning_of_pairs_of_one_model_is_balanced(count):
+    """As many pairs as a sweep has connect all seeds; prompts, and A and B, are met equally often."""
+    seeds = list(range(10, 10 + count))
+    edges = count * (count - 1) // 2
+    pairs = schedule_seeds("base", dict.fromkeys(range(6), seeds), 0, rng())
+    as_models = [replace(one, model_a=str(one.seed), model_b=str(one.seed_b)) for one in pairs]
+    assert connected(as_models[:edges], [str(seed) for seed in seeds])
+    lead = dict.fromkeys(seeds, 0)
+    for place, one in enumerate(pairs, 1):
+        lead[one.seed] += 1
+        lead[one.seed_b] -= 1
+        if place % edges == 0:
+            assert max(map(abs, lead.values())) <= 1
+    assert set(Counter(one.prompt for one in pairs).values()) == {edges}
+
+
+def test_pairs_of_one_model_are_shown_again_as_they_were():
+    pairs = schedule_seeds("base", {prompt: [1, 2] for prompt in range(40)}, 0.1, rng())
+    repeats = [one for one in pairs if one.repeat_of is not None]
+    assert (len(pairs), len(repeats), sum(one.flipped for one in repeats)) == (44, 4, 2)
+    for one in repeats:
+        assert replace(one, repeat_of=None, flipped=False) == pairs[one.repeat_of]
+    assert pairs == schedule_seeds("base", {prompt: [1, 2] for prompt in range(40)}, 0.1, rng())
+
+
+def test_prompts_of_one_seed_give_no_pair():
+    with pytest.raises(ValueError, match="no prompt has two of them"):
+        schedule_seeds("base", {1: [5], 2: [6]}, 0, rng())
+    with pytest.raises(ValueError, match=r"repeats: 0\.5"):
+        schedule_seeds("base", {1: [5, 6]}, 0.5, rng())

@@ -1,5 +1,6 @@
 import ast
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -89,3 +90,36 @@ def test_statistics_need_neither_torch_nor_database():
             for name in names:
                 assert name.split(".")[0] not in {"torch", "sqlalchemy", "db", "workers", "frontend_components"}
                 assert not name.startswith("backend.") or name.startswith("backend.preferences")
+
+
+def one_model(choices):
+    """Two samples of the base each, of which "good" scores the better one higher in three of four pairs."""
+    judged = votes(choices, a="base", b="base")
+    scores = {
+        one.pair: PairScores({"good": one.score_of_a if int(one.pair) % 4 else 0.5}, {"good": 0.5}) for one in judged
+    }
+    return judged, scores
+
+
+def test_votes_on_two_samples_of_one_model_rate_no_model():
+    between = votes("bbab")
+    within = one_model("aaabatab" * 4)[0]
+    alone = standing(between, MODELS, "base")
+    both = standing([*between, *[replace(one, pair="w" + one.pair) for one in within]], MODELS, "base")
+    assert both.models == alone.models
+    assert both.comparisons == alone.comparisons
+    assert (both.votes, both.of_one_model, alone.of_one_model) == (36, 32, 0)
+    assert both.sides.decided == 4 + 28
+
+
+def test_votes_on_one_model_alone_tell_of_rewards_and_reviewers():
+    judged, scores = one_model("ab" * 20)
+    found = standing(judged, MODELS[:1], "base", scores)
+    (model,) = found.models
+    assert (model.outcomes.votes, model.win_rate, found.comparisons) == (0, None, [])
+    (reward,) = found.rewards
+    # of 40 pairs the 10 whose place is a multiple of 4 have equal scores, which count half
+    assert reward.accuracy.value == pytest.approx((30 + 5) / 40)
+    assert found.reviewers[0].votes == 40
+    assert found.warnings[0].startswith("All votes compare two samples of one model")
+    assert not any("no rating" in told for told in found.warnings)

@@ -5,7 +5,7 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from backend.prompts.reading import read
+from backend.prompts.reading import of_rows, read
 from backend.prompts.record import Prompt
 from backend.prompts.rows import Fault
 
@@ -179,3 +179,37 @@ def test_a_file_that_was_written_again_is_read_again(tmp_path: Path) -> None:
     written(tmp_path, "a.txt", "a dog and a cat\n")
     assert texts(file) == ["a dog and a cat"]
     assert read(file).sha256 != before.sha256
+
+
+def test_a_first_frame_is_relative_to_the_file_of_its_prompt(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"prompt": "tide", "first_frame": "sea/a.png"}\n{"prompt": "storm", "metadata": {"first_frame": "b.png"}}\n'
+        '{"prompt": "calm"}\n'
+    )
+    (tmp_path / "a.csv").write_text("prompt,first_frame\ntide,sea/a.png\nstorm,b.png\ncalm,\n")
+    rows = {"prompt": ["tide", "storm", "calm"], "first_frame": ["sea/a.png", "b.png", None]}
+    parquet.write_table(pyarrow.table(rows), tmp_path / "a.parquet")
+    expected = [str(tmp_path / "sea/a.png"), str(tmp_path / "b.png"), None]
+    for name in ("a.jsonl", "a.csv", "a.parquet"):
+        found = read(tmp_path / name)
+        assert [one.first_frame for one in found.prompts] == expected
+        assert all("first_frame" not in one.metadata for one in found.prompts)
+
+
+def test_a_first_frame_is_a_path_and_given_once(tmp_path: Path) -> None:
+    (tmp_path / "a.jsonl").write_text(
+        '{"prompt": "tide", "first_frame": 3}\n'
+        '{"prompt": "storm", "first_frame": "a.png", "metadata": {"first_frame": "b.png"}}\n'
+    )
+    assert [one.reason for one in read(tmp_path / "a.jsonl").faults] == [
+        "first_frame is 3, not text",
+        "'first_frame' is a column and in metadata; keep one of the two",
+    ]
+
+
+def test_a_dataset_has_no_folder_for_relative_first_frames(tmp_path: Path) -> None:
+    given = [(1, {"prompt": "tide", "first_frame": "a.png"}), (2, {"prompt": "calm", "first_frame": "/data/b.png"})]
+    found = of_rows(given, [], (), "")
+    assert [one.first_frame for one in found.prompts] == ["/data/b.png"]
+    assert [one.line for one in found.faults] == [1]
+    assert "give an absolute path" in found.faults[0].reason

@@ -104,7 +104,7 @@ def test_metadata_reach_the_reward_of_their_prompt_in_training_and_evaluation(sm
 
 def steps_of(seen: list[Any]) -> list[dict[str, Any]]:
     done = [one.metrics for one in seen if isinstance(one, StepDone)]
-    return [{name: value for name, value in one.items() if not name.startswith("time/")} for one in done]
+    return [{name: value for name, value in one.items() if not name.startswith(("time/", "memory/"))} for one in done]
 
 
 def test_a_run_on_files_reports_rewards_by_task_and_resumes_exactly(small: Small, file: Path) -> None:

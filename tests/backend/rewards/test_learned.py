@@ -39,7 +39,9 @@ def fitted(tmp_path_factory):
     folder = judged_folder.write(
         home / "votes", archive.model_copy(update={"pairs": pairs}), lambda name: home / f"{name}.png"
     )
-    found = fit(folder, "shapes", home / "out.safetensors")
+    seen = []
+    found = fit(folder, "shapes", home / "out.safetensors", "set 7", lambda *counts: seen.append(counts))
+    assert seen == [(24, 24)]  # two pictures a pair, all in one batch
     return home / "out.safetensors", folder, found
 
 
@@ -47,6 +49,8 @@ def test_what_it_was_fitted_to_stands_beside_it(fitted):
     file, folder, found = fitted
     assert Fitted.model_validate_json(beside(file).read_text()) == found
     assert (found.folder, found.pairs, found.votes, found.left_out) == (str(folder), 12, 12, {})
+    assert (found.set, found.set_id) == ("set", "set 7")
+    assert found.fitted_at is not None
     assert found.accuracy.value > 0.8  # a picture of the prompt against one of another
 
 

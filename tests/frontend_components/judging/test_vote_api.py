@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +26,7 @@ from backend.shapes import render
 from backend.shapes.prompts import parse
 from db import artifacts, reviews, runs
 from db.session import reading, writing
-from frontend_components.judging import votes_command
+from frontend_components.judging import learned_rewards, vote_training, votes_command
 from frontend_components.judging.vote_training import FEWEST
 from tests.db.review_rows import cast, current, invite, sit
 
@@ -141,8 +149,146 @@ def test_a_reward_is_fitted_and_can_be_named_in_a_run(client: TestClient, twenty
     assert found["pairs"] == FEWEST + 4
     assert found["low"] <= found["accuracy"] <= found["high"]
     assert Path(found["file"]).is_file()
+    # what it was fitted to stands beside the votes, in the launch form, and beside a run's evaluations
+    listed = client.get(f"/api/v1/review-sets/{twenty}/reward").json()
+    assert listed == {"fitting": None, "fitted": [found]}
+    assert (found["set"], found["votes"], found["base"]) == ("s", FEWEST + 4, "shapes")
+    assert f"to {FEWEST + 4} votes of “s”; prefers what was voted for in" in found["label"]
+    assert client.get("/api/v1/rewards/learned").json() == [found]
+    (rewards,) = [field for field in client.get("/api/v1/form").json()["fields"] if field["name"] == "rewards"]
+    (file,) = [field for field in rewards["variants"]["learned"] if field["name"] == "file"]
+    assert file["suggestions"] == [{"value": found["file"], "label": found["label"]}]
+    assert learned_rewards.labels({"evaluation": {"rewards": [{"name": "learned", "file": found["file"]}]}}) == {
+        "learned": found["label"]
+    }
     config = load(preset_path("shapes-branchgrpo"), [f"rewards=[{{name: learned, file: {found['file']}}}]"])
     assert config.rewards[0].score(torch.rand(1, 1, 3, 64, 64), ["a ring"]).shape == (1,)
+
+
+def test_too_few_votes_fit_no_reward(client: TestClient, data: Path):
+    few = judged_set(data, 3)
+    answer = client.post(f"/api/v1/review-sets/{few}/reward", json={})
+    assert answer.status_code == 422
+    assert f"3 pairs are decided, fewer than {FEWEST}" in answer.json()["detail"]
+    assert client.get("/api/v1/review-sets/none/reward").status_code == 404
+
+
+@contextmanager
+def another_process() -> Iterator[int]:
+    """The pid of one that lives until the block ends."""
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL) as other:
+        yield other.pid
+
+
+def test_a_fit_under_way_is_told_and_not_started_again(
+    client: TestClient, twenty: str, capsys: pytest.CaptureFixture[str]
+):
+    path = f"/api/v1/review-sets/{twenty}/reward"
+    file = learned_rewards.folder() / f"{twenty}.progress"
+    with learned_rewards.reporting(twenty) as report:
+        report(64, 500)
+        os.utime(file, (1, 1))  # loading a large base takes long, and says nothing
+        assert client.get(path).json()["fitting"] == {"done": 64, "total": 500}
+        assert client.post(path, json={}).status_code == 409
+    assert not file.exists()
+    with another_process() as pid:
+        learned_rewards.hand_over(twenty, pid)
+        assert votes_command.main(["fit", twenty, "--out", str(file.with_name("x.safetensors"))]) == 2
+        assert "a reward is being fitted to these votes" in capsys.readouterr().err
+        learned_rewards.release(twenty, os.getpid())
+        assert client.get(path).json()["fitting"] == {"done": 0, "total": 0}  # it is not ours to end
+    assert client.get(path).json()["fitting"] is None
+    learned_rewards.claim(twenty)  # what a process left that is gone is no hindrance
+    with pytest.raises(learned_rewards.UnderWay):
+        learned_rewards.claim(twenty)
+    learned_rewards.release(twenty, os.getpid())
+    assert client.get(path).json()["fitting"] is None
+
+
+def test_a_pid_that_another_process_has_by_now_is_no_fit(client: TestClient, twenty: str):
+    learned_rewards.claim(twenty)
+    file = learned_rewards.folder() / f"{twenty}.progress"
+    note = json.loads(file.read_text())
+    file.write_text(json.dumps(note | {"started": note["started"] - 60}))
+    assert learned_rewards.fitting(twenty) is None
+    file.write_text("")
+    assert learned_rewards.fitting(twenty) == learned_rewards.Fitting(done=0, total=0)  # it is being written
+    os.utime(file, (1, 1))
+    assert learned_rewards.fitting(twenty) is None
+    file.unlink()
+
+
+def test_a_fit_is_claimed_before_its_process_starts_and_is_to_the_votes_of_then(
+    client: TestClient, data: Path, monkeypatch: pytest.MonkeyPatch
+):
+    set_id = judged_set(data, FEWEST)
+    path = f"/api/v1/review-sets/{set_id}/reward"
+    with reading() as session:
+        late = invite(reviews.get(session, set_id), "late")
+    start, answers = subprocess.Popen, []
+
+    def after_another_vote(command: list[str], **options: Any) -> Any:
+        answers.append(client.post(path, json={}).status_code)
+        cast(late, current(sit(late)))
+        return start(command, **options)
+
+    monkeypatch.setattr(subprocess, "Popen", after_another_vote)
+    made = client.post(path, json={})
+    assert made.status_code == 201, made.text
+    assert answers == [409]
+    assert made.json()["votes"] == FEWEST
+    record = json.loads(Path(made.json()["file"]).with_suffix(".json").read_text())
+    assert Path(record["folder"]).name in Path(made.json()["file"]).name
+    assert record["set_id"] == set_id
+    assert client.get(path).json() == {"fitting": None, "fitted": [made.json()]}
+
+
+def test_a_fit_that_cannot_start_leaves_the_set_free(
+    client: TestClient, twenty: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    path = f"/api/v1/review-sets/{twenty}/reward"
+    refused = client.post(path, json={"base": str(tmp_path / "none")})
+    assert refused.status_code == 422
+    assert client.get(path).json()["fitting"] is None
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "no-python"))
+    with pytest.raises(FileNotFoundError):
+        client.post(path, json={})
+    assert client.get(path).json()["fitting"] is None
+
+
+def test_a_set_id_goes_with_a_folder_alone(twenty: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    assert votes_command.main(["fit", twenty, "--set-id", twenty, "--out", str(tmp_path / "x.safetensors")]) == 2
+    assert "--set-id: " in capsys.readouterr().err
+
+
+def test_a_day_is_written_alike_on_every_system():
+    class Strict(datetime):
+        """As where the C library knows no "%-d"."""
+
+        def __format__(self, form: str) -> str:
+            assert "%-" not in form
+            return super().__format__(form)
+
+    assert learned_rewards.day(Strict(2026, 3, 4)) == "4 Mar 2026"
+
+
+def test_a_reward_without_its_record_has_no_label(data: Path, tmp_path: Path):
+    assert learned_rewards.read(tmp_path / "none.safetensors") is None
+    (tmp_path / "broken.json").write_text("{}")
+    assert learned_rewards.read(tmp_path / "broken.safetensors") is None
+    assert (
+        learned_rewards.labels({"rewards": [{"name": "learned", "file": str(tmp_path / "broken.safetensors")}]}) == {}
+    )
+    assert learned_rewards.labels({"rewards": {"strict": 1.0}}) == {}  # settings of another version
+
+
+def test_the_base_is_the_one_that_was_judged(client: TestClient, data: Path):
+    judged = load(preset_path("shapes-branchgrpo"), []).model_dump(mode="json")
+    judged["model"]["base"] = "mine"
+    with writing() as session:
+        run = runs.create(session, name="j", config=judged, preset=None, owner="ada")
+    of_run, of_none = (vote_training.judged(judged_set(data, FEWEST, one))[0] for one in (run.id, None))
+    assert (vote_training.base_judged(of_run), vote_training.base_judged(of_none)) == ("mine", "shapes")
 
 
 def test_the_command_writes_a_config_that_trains_without_a_server(
