@@ -102,7 +102,7 @@ def _pyav() -> Any:
         import av
     except ImportError as missing:
         raise ValueError(
-            f"video: PyAV cannot be imported ({missing}); pip install 'espalier[video]' to store videos"
+            f"video: PyAV cannot be imported ({missing}); run .venv/bin/pip install -e '.[video]' to store videos"
         ) from missing
     return av
 

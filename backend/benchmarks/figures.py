@@ -110,6 +110,6 @@ def _figure(width: float, height: float) -> Figure:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise ValueError(
-            "bench methods draws with matplotlib, which is not here: pip install 'espalier[bench]'"
+            "bench methods draws with matplotlib, which is not here: run .venv/bin/pip install -e '.[bench]'"
         ) from error
     return Figure(figsize=(width, height), layout="constrained")

@@ -21,7 +21,8 @@ def read(name: str, subset: str | None, split: str, revision: str | None, column
         import datasets
     except ImportError as error:
         raise ValueError(
-            "prompts.source: dataset needs the library datasets; install it with `pip install 'espalier[datasets]'`, "
+            "prompts.source: dataset needs the library datasets; install it with "
+            "`.venv/bin/pip install -e '.[datasets]'`, "
             "or save the prompts to a file and use the source file"
         ) from error
     try:

@@ -65,7 +65,8 @@ def engine() -> Any:
         from rapidocr_onnxruntime import RapidOCR
     except ImportError as error:
         raise ValueError(
-            f"rewards.ocr: RapidOCR cannot be imported ({error}); pip install 'espalier[ocr]', and where libGL is "
+            f"rewards.ocr: RapidOCR cannot be imported ({error}); "
+            "run .venv/bin/pip install -e '.[ocr]', and where libGL is "
             "missing replace opencv-python by opencv-python-headless"
         ) from error
     return RapidOCR()
