@@ -59,9 +59,14 @@ def paired_ratios(above: Sequence[float], below: Sequence[float]) -> Spread:
 
 
 def compare(better: Sequence[float], worse: Sequence[float]) -> str:
-    """Does `better` lie above `worse`? "yes" or "no" when the ranges of the seeds do not overlap, else "unclear"."""
+    """Does `better` lie above `worse`? "yes" or "no" when the ranges of the seeds do not overlap, else "unclear".
+
+    One seed has no range, so nothing is clear with it.
+    """
     if not better or not worse:
         return "not measured"
+    if len(better) < 2 or len(worse) < 2:
+        return "unclear"
     if min(better) > max(worse):
         return "yes"
     return "no" if max(better) < min(worse) else "unclear"

@@ -43,6 +43,7 @@ def test_words_show_a_range_only_of_several():
         ([0.6, 0.9], [0.5, 0.7], "unclear"),
         ([0.5, 0.6], [0.7, 0.8], "no"),
         ([], [0.7], "not measured"),
+        ([0.9], [0.7, 0.8], "unclear"),
     ],
 )
 def test_a_comparison_needs_ranges_that_do_not_overlap(better, worse, verdict):
