@@ -84,5 +84,6 @@ def _claims(found: Evidence, profile: Profile) -> str:
         for one in claims.all_findings(found)
     ]
     text = """A claim holds (yes) or does not (no) when the ranges of the seeds or rounds do not overlap, and is unclear
-        when they do or there is one seed alone. A ratio holds when its range also reaches the paper's; a gain short of it is smaller."""
+        when they do or there is one seed alone. A ratio holds when its range also reaches the paper's; a gain short of
+        it is smaller."""
     return section("Claims of the papers", paragraph(text), table(("claim", "paper", "here", "holds", "command"), rows))
