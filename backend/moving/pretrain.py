@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,7 +28,7 @@ from torch.nn import functional
 from backend.moving import prompts, render
 from backend.moving.bundle import TEXT_LENGTH, build_modules, save_bundle
 from backend.shapes.pretrain_autoencoder import normalised, train_autoencoder, train_decoder
-from backend.shapes.pretrain_stage import Stage, log_stage, train_stage
+from backend.shapes.pretrain_stage import Stage, add_options, join, log_stage, spawn, train_stage
 
 AUTOENCODER_VIDEOS = 3000
 AUTOENCODER_BATCH = 8
@@ -132,10 +131,7 @@ def _autoencoder(modules: Any, options: argparse.Namespace) -> None:
 
 def _one_rank(rank: int, options: argparse.Namespace, meeting: str) -> None:
     """One process of the transformer's training, on one thread; the first writes the bundle."""
-    torch.set_num_threads(1)
-    if options.processes > 1:
-        torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=options.processes)
-    torch.manual_seed(options.seed)
+    join(rank, options, meeting)
     modules = build_modules()
     _autoencoder(modules, options)
     corpus = _corpus(modules, options.work, options.seed, options.videos)
@@ -160,15 +156,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--autoencoder-steps", type=int, default=700, help="on videos")
     parser.add_argument("--decoder-steps", type=int, default=500)
     parser.add_argument("--steps", type=int, default=4000, help="of the transformer")
-    parser.add_argument("--save-every", type=int, default=500, help="steps of the transformer between checkpoints")
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="that share its batches")
-    parser.add_argument("--seed", type=int, default=0)
+    add_options(parser)
     options = parser.parse_args(argv)
     (options.work / "frames").mkdir(parents=True, exist_ok=True)
     torch.manual_seed(options.seed)
     _autoencoder(build_modules(), options)
-    with tempfile.TemporaryDirectory() as meeting:
-        torch.multiprocessing.spawn(_one_rank, (options, f"file://{meeting}/ranks"), nprocs=options.processes)
+    spawn(_one_rank, options)
     return 0
 
 

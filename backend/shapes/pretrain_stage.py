@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import json
+import os
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -95,3 +98,23 @@ def train_stage(nets: torch.nn.Module, stage: Stage, work: Path, loss_at: Callab
             partial.with_suffix(".tmp").rename(partial)
     nets.load_state_dict(ema)
     nets.eval()
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--save-every", type=int, default=500, help="steps of the transformer between checkpoints")
+    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="that share its batches")
+    parser.add_argument("--seed", type=int, default=0)
+
+
+def spawn(work: Callable[[int, Any, str], None], options: argparse.Namespace) -> None:
+    """Runs work(rank, options, meeting) in `options.processes` processes, each of which joins the others first."""
+    with tempfile.TemporaryDirectory() as meeting:
+        torch.multiprocessing.spawn(work, (options, f"file://{meeting}/ranks"), nprocs=options.processes)
+
+
+def join(rank: int, options: argparse.Namespace, meeting: str) -> None:
+    """This process on one thread, among the others, at the common seed."""
+    torch.set_num_threads(1)
+    if options.processes > 1:
+        torch.distributed.init_process_group("gloo", init_method=meeting, rank=rank, world_size=options.processes)
+    torch.manual_seed(options.seed)
