@@ -115,6 +115,9 @@ class Optimizer(Settings):
     weight_decay: float = Field(1e-4, ge=0, le=1, description="Decoupled weight decay (all released scripts 1e-4)")
     beta1: float = Field(0.9, ge=0, lt=1, description="Decay of the first moment")
     beta2: float = Field(0.999, ge=0, lt=1, description="Decay of the second moment")
+    epsilon: float = Field(
+        1e-8, gt=0, le=1, description="Added to the root of the second moment (all released scripts 1e-8)"
+    )
     max_grad_norm: float = Field(
         1.0, gt=0, description="The gradient is scaled down to this norm (released scripts 1.0)"
     )

@@ -35,6 +35,9 @@ class Joined:
     """Processes that were started together, as `accelerate launch`, torchrun and `backend.peers` start them."""
 
     def __init__(self) -> None:
+        # imported while a group exists, it keeps that group and its threads alive to the end of the process, where a
+        # thread that lets go of its last tensor then aborts the process
+        import torch._dynamo
         from accelerate import PartialState
 
         self._state = PartialState(cpu=not torch.cuda.is_available(), timeout=PATIENCE)

@@ -71,6 +71,7 @@ class Trainer:
             self.policy.tuned.parameters(),
             lr=settings.learning_rate,
             betas=(settings.beta1, settings.beta2),
+            eps=settings.epsilon,
             weight_decay=settings.weight_decay,
         )
         self.memory = self.config.method.remember(self.policy)

@@ -37,6 +37,11 @@ def launch(folder: Path) -> None:
     assert started.returncode == 0, (folder / "launch.log").read_text()
 
 
+def corner(frames: torch.Tensor, prompts: object, metadata: object) -> list[float]:
+    """A reward: pictures of untrained autoencoders differ in a corner by far more than rounding."""
+    return frames[..., :4, :4].double().mean((1, 2, 3, 4)).tolist()
+
+
 def main(folder: Path) -> None:
     from backend.config import load
     from backend.events import EventLog
@@ -52,6 +57,13 @@ def main(folder: Path) -> None:
         log = EventLog(out / "events.jsonl") if ranks.rank == 0 else lambda event: None
         train(load(file), out, log, lambda: False, resume, ranks=ranks)
     ranks.leave()  # type: ignore[attr-defined]
+    # one that is left lets go of its tensors while the interpreter ends, which now and then aborts the process
+    assert not [one for one in _threads() if "gloo" in one]
+
+
+def _threads() -> list[str]:
+    """Names of this process's threads, C++ ones included; none where the system does not tell."""
+    return [file.read_text().strip() for file in Path("/proc/self/task").glob("*/comm")]
 
 
 if __name__ == "__main__":

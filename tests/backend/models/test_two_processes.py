@@ -19,11 +19,12 @@ def config_of(settings):
         "steps": 1,
         "model": settings.model_dump(mode="json"),
         "method": {"name": "dgpo", "group_size": 3, "solver": "euler", "micro_batch": 8, "train_timesteps": 2},
-        "rewards": [{"name": "brightness"}],
+        "rewards": [{"name": "hook", "function": "tests.backend.two_processes:corner"}],
         "sampling": {"steps": 3, "evaluation_steps": 2},
         "prompts": {"source": "shapes-train", "per_step": 2},
         "evaluation": {"limit": 1, "seeds": [1], "shown": 0},
-        "optimizer": {"learning_rate": 1e-4},  # AdamW's step even where a gradient is rounding alone
+        # with the usual epsilon AdamW takes a whole step wherever a gradient is nothing but rounding
+        "optimizer": {"learning_rate": 1e-2, "epsilon": 1e-3},
         "logging": {"samples_every": 10, "tree_every": 10},
     }
 

@@ -8,7 +8,7 @@ from backend.prompts.sources import DatasetPrompts
 
 def test_without_the_library_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(ValueError, match=r"pip install 'espalier\[datasets\]'"):
+    with pytest.raises(ValueError, match=r"pip install -e '\.\[datasets\]'"):
         DatasetPrompts(id="someone/without-library").batch(0, 0)
 
 
