@@ -31,7 +31,7 @@ from backend.models.sd3 import SD3
 from backend.models.wan import Wan
 from backend.models.weights import Tuning
 from backend.prompts.reading import ENDINGS
-from backend.prompts.sources import SHAPES_TEST, AnyPrompts, ShapesTrain
+from backend.prompts.sources import AnyPrompts, ShapesTrain
 from backend.rewards.aesthetic import Aesthetic
 from backend.rewards.clipscore import CLIPScore
 from backend.rewards.geneval import GenEval
@@ -41,12 +41,14 @@ from backend.rewards.image_statistics import Brightness, EdgeDensity, Saturation
 from backend.rewards.imagereward import ImageReward
 from backend.rewards.jpeg_size import JPEGSize
 from backend.rewards.learned import Learned
+from backend.rewards.moving import MovingReward
 from backend.rewards.nearest_truth import NearestTruth
 from backend.rewards.ocr import OCR
 from backend.rewards.pickscore import PickScore
 from backend.rewards.reward_server import RewardServer
 from backend.rewards.shapes import ShapesReward
 from backend.rewards.vision_language import VisionLanguage
+from backend.worlds import HELD_OUT
 
 CONFIGS = Path(__file__).parent.parent / "configs"
 AnyMethod = Annotated[
@@ -69,6 +71,7 @@ AnyMethod = Annotated[
 AnyModel = Annotated[SD3 | Flux | Wan, Field(discriminator="family")]
 AnyReward = Annotated[
     ShapesReward
+    | MovingReward
     | NearestTruth
     | Learned
     | CLIPScore
@@ -92,9 +95,9 @@ AnyReward = Annotated[
 class Sampling(Settings):
     """The grid of denoising steps, in training and in evaluation."""
 
-    steps: int = Field(8, ge=2, le=200, description="Denoising steps T of a training rollout")
+    steps: int = Field(20, ge=2, le=200, description="Denoising steps T of a training rollout (BranchGRPO 20)")
     evaluation_steps: int = Field(
-        8, ge=2, le=200, description="Denoising steps when held-out prompts are sampled (ODE)"
+        20, ge=2, le=200, description="Denoising steps when held-out prompts are sampled (ODE)"
     )
     shift: float | None = Field(
         None,
@@ -134,7 +137,8 @@ class Evaluation(Settings):
     """Held-out prompts, sampled with fixed seeds before the first step, at the end, and in between if asked for."""
 
     prompts: str = Field(
-        SHAPES_TEST, description="The held-out prompts: shapes-test, or a file of them (docs/prompts.md)"
+        "shapes-test",
+        description=f"The held-out prompts: {' or '.join(HELD_OUT)}, or a file of them (docs/prompts.md)",
     )
     seeds: tuple[int, ...] = Field(
         (1, 2), min_length=1, description="Noise seeds; each prompt is sampled once with each"
@@ -157,8 +161,8 @@ class Evaluation(Settings):
     @field_validator("prompts")
     @classmethod
     def _is_a_list(cls, prompts: str) -> str:
-        if prompts != SHAPES_TEST and Path(prompts).suffix.lower() not in ENDINGS:
-            raise ValueError(f"give {SHAPES_TEST}, or a file of prompts that ends in {', '.join(ENDINGS)}")
+        if prompts not in HELD_OUT and Path(prompts).suffix.lower() not in ENDINGS:
+            raise ValueError(f"give {', '.join(HELD_OUT)}, or a file of prompts that ends in {', '.join(ENDINGS)}")
         return prompts
 
     @field_validator("seeds")

@@ -19,11 +19,9 @@ from backend import checkpoint, media
 from backend.config import RunConfig, load, preset_path
 from backend.prompts import sources
 from backend.rewards import judging
-from backend.rewards.shapes import pictures
 from backend.rollout import sample
-from backend.shapes import prompts as shapes_prompts
-from backend.shapes import verify
 from backend.types import Plan
+from backend.worlds import HELD_OUT
 
 BATCH = 60
 RESAMPLES = 1000
@@ -45,7 +43,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """items N; scores by name, float64 [N] each: the rewards, for shapes-test also "strict" and "quality"; frames
+    """items N; scores by name, float64 [N] each: the rewards, in a built-in world also "strict" and "quality"; frames
     [N, F, C, H, W]."""
 
     items: list[Item]
@@ -99,18 +97,15 @@ def generate(policy: Any, items: Sequence[Item], config: RunConfig) -> Tensor:
 def score(frames: Tensor, items: Sequence[Item], config: RunConfig) -> Scores:
     """Each reward, held-out ones too, [N] each; NaN where a reward could not judge.
 
-    Prompts of the Shapes world have strict correctness and quality, too.
+    Prompts of a built-in world have strict correctness and quality, too.
     """
     texts = [item.prompt for item in items]
     metadata = [item.metadata for item in items]
     found = judging.score((*config.rewards, *config.evaluation.rewards), frames, texts, metadata)
     scores: Scores = {name: part.numpy() for name, part in found.parts.items()}
-    if config.evaluation.prompts != sources.SHAPES_TEST:
-        return scores
-    shown = pictures(frames)
-    verdicts = verify.verify(shown, [shapes_prompts.parse(text) for text in texts])
-    scores["strict"] = np.array([float(verdict.strict) for verdict in verdicts])
-    scores["quality"] = verify.quality(shown).astype(np.float64)
+    if world := HELD_OUT.get(config.evaluation.prompts):
+        scores["strict"] = np.array([float(verdict.strict) for verdict in world.judge(frames, texts)])
+        scores["quality"] = world.quality(world.shown(frames)).astype(np.float64)
     return scores
 
 
@@ -152,7 +147,7 @@ def _interval(mean: float, resampled: NDArray[np.float64]) -> dict[str, float | 
 def report(evaluated: Evaluated, step: int, held_out: Sequence[str] = ()) -> dict[str, Any]:
     """Means with 95 % bootstrap intervals over prompts, resampled inside each task.
 
-    Overall means are means of task means (GenEval). Where there is no strict accuracy, prompts being none of the Shapes
+    Overall means are means of task means (GenEval). Where there is no strict accuracy, prompts being of no built-in
     world, the report has the rewards by task instead. Samples that a reward could not judge are counted as
     its `failed` and left out of its mean, which is None where there are no others. held_out names the rewards that
     the run does not train on.
@@ -226,12 +221,12 @@ def _words(found: dict[str, Any]) -> str:
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="espalier evaluate",
-        description="Rewards, for shapes-test also strict accuracy and quality, with 95 % intervals.",
+        description="Rewards, in a built-in world also strict accuracy and quality, with 95 % intervals.",
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--checkpoint", type=Path, metavar="DIR", help="a checkpoint-<step> folder, or a run folder")
     which.add_argument("--base", metavar="NAME", help="a base model without training: shapes, a folder, or a hub id")
-    parser.add_argument("--prompts", help="shapes-test, or a file of prompts; default: those of the run")
+    parser.add_argument("--prompts", help="shapes-test, moving-test, or a file of prompts; default: those of the run")
     parser.add_argument("--seed", type=int, action="append", metavar="S", help="noise seed; repeat for several")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override a setting")
     parser.add_argument("--weights", choices=["current", "ema"], help="default: ema where the run kept one")

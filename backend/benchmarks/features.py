@@ -22,7 +22,7 @@ def truths(number: int, seed: int) -> tuple[Tensor, Tensor]:
     rng = np.random.default_rng(seed)
     pictures, labels = [], torch.zeros(number, len(OBJECTS))
     for row in range(number):
-        placed = render.place(prompts.training_prompt(rng).scene, rng)
+        placed = render.place(prompts.LISTS.training(rng).scene, rng)
         pictures.append(render.draw(placed))
         for item in placed:
             labels[row, OBJECTS.index((item.shape, item.color))] = 1

@@ -32,9 +32,9 @@ from backend.preferences.archive import (
     ArchivedVote,
     SetSettings,
 )
-from backend.rewards.shapes import pictures
 from backend.shapes.reviewer import Choice, Reviewer
 from backend.votes_config import Method, on_votes, steps_for
+from backend.worlds import SHAPES
 
 TOGETHER = 60
 FIRST, SECOND = "first", "second"
@@ -62,7 +62,7 @@ def judged_pairs(config: RunConfig, seed: int, error: float) -> Iterator[Sampled
         items = [Item(place * TOGETHER + i, text, "", 2 * seed + PROMPT_SEED) for i, text in enumerate(prompts)]
         left = generate(policy, items, config)
         right = generate(policy, [replace(item, seed=item.seed + 1) for item in items], config)
-        choices = reviewer.choose(pictures(left), pictures(right), prompts, rng)
+        choices = reviewer.choose(SHAPES.shown(left), SHAPES.shown(right), prompts, rng)
         yield Sampled(prompts, left, right, choices)
         place += 1
 

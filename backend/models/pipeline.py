@@ -33,7 +33,7 @@ def load_pipeline(name: str, base: str, dtype: torch.dtype = torch.float32, **pa
     except OSError as error:
         raise ValueError(
             f"model.base: {base!r} cannot be loaded ({error}); give a pipeline folder, or a hub id that this machine "
-            "may download (for the bundled base, 'shapes')"
+            "may download (the bundled ones are 'shapes' of family sd3 and 'moving' of wan)"
         ) from error
 
 

@@ -20,6 +20,7 @@ from backend.models.family import Family, FamilyPolicy, guide
 from backend.models.first_frames import FirstFrames
 from backend.models.prompt_cache import PromptCache
 from backend.models.source import read_config
+from backend.moving.bundle import BASE as MOVING_BASE
 from backend.types import Weights
 
 TIMESTEPS = 1000
@@ -54,7 +55,9 @@ class Wan(Family):
     scheduler: ClassVar[dict[str, Any]] = {"flow_shift": 3.0}
 
     family: Literal["wan"] = "wan"
-    base: str = Field("Wan-AI/Wan2.1-T2V-1.3B-Diffusers", min_length=1, description="A pipeline folder, or a hub id")
+    base: str = Field(
+        "Wan-AI/Wan2.1-T2V-1.3B-Diffusers", min_length=1, description="'moving', a pipeline folder, or a hub id"
+    )
     dtype: Literal["fp32", "bf16"] = Field(
         "bf16", description="Of the base's weights; adapters and the autoencoder are fp32 always"
     )
@@ -85,6 +88,9 @@ class Wan(Family):
             near = frames // 4 * 4 + 1
             raise ValueError(f"the autoencoder makes 4 k + 1 frames, got {frames}; use {near} or {near + 4}")
         return frames
+
+    def folder(self) -> str:
+        return str(MOVING_BASE) if self.base == "moving" else self.base
 
     def latent_shape(self) -> tuple[int, int, int, int]:
         vae = HUB | (read_config(self.folder(), "vae/config.json") or {})  # the published one leaves out what is usual

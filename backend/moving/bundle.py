@@ -9,9 +9,10 @@ from typing import Any
 
 from backend.moving.prompts import TASKS, WRAPPERS, content_text, contents
 
+BASE = Path(__file__).parent / "base"
 TEXT_LENGTH = 20
 TEXT_WIDTH = 64
-CHANNELS = 8
+CHANNELS = 16
 PATCH = 4
 
 

@@ -1,7 +1,7 @@
 """Pretrains a video base for the moving-shapes world: `python -m backend.moving.pretrain --out DIR`.
 
 Four stages, each seeded, logged to WORK/log.jsonl and resumed from WORK when cut off:
-1. autoencoder: an AutoencoderKLWan that packs videos of 9 frames of 64x64 into latents of 5 x 8 x 8,
+1. autoencoder: an AutoencoderKLWan that packs videos of 9 frames of 64x64 into latents of 5 x 8 x 8 cells,
    first on single frames, then on whole videos;
 2. latents of a fixed set of videos, computed once;
 3. decoder: its half of the autoencoder goes on learning, from latents with some noise, while the encoder stays;
@@ -40,14 +40,14 @@ DROP_TEXT = 0.1
 def videos(number: int, seed: int) -> tuple[Tensor, list[str]]:
     """Truths of random training prompts: uint8 [number, 3, F, 64, 64] and their texts."""
     rng = np.random.default_rng(seed)
-    chosen = [prompts.training_prompt(rng) for _ in range(number)]
+    chosen = [prompts.LISTS.training(rng) for _ in range(number)]
     stack = np.stack([render.render(item.scene, rng) for item in chosen])
     return torch.from_numpy(stack).permute(0, 4, 1, 2, 3).contiguous(), [item.text for item in chosen]
 
 
 @torch.no_grad()
 def encode_videos(vae: Any, work: Path, seed: int, number: int) -> tuple[Tensor, Tensor, list[str]]:
-    """Means and log-variances [number, 8, 5, 8, 8] float16 of the training videos, and their texts."""
+    """Means and log-variances [number, C, 5, 8, 8] float16 of the training videos, and their texts."""
     done = work / "latents.pt"
     if not done.exists():
         started = time.time()
@@ -69,7 +69,7 @@ def encode_videos(vae: Any, work: Path, seed: int, number: int) -> tuple[Tensor,
 class Corpus:
     """What the transformer learns from.
 
-    mean, logvar [N, 8, 5, 8, 8]; shift, scale [8, 1, 1, 1] of each channel; ids, mask [N, L] of the prompts, and of
+    mean, logvar [N, C, 5, 8, 8]; shift, scale [C, 1, 1, 1] of each channel; ids, mask [N, L] of the prompts, and of
     the empty one at the end.
     """
 
@@ -81,7 +81,7 @@ class Corpus:
     mask: Tensor
 
     def batch(self, seed: int, step: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """x0 and noise [B, 8, 5, 8, 8], logit-normal sigma [B], rows of the prompts [B], some of them the empty one."""
+        """x0 and noise [B, C, 5, 8, 8], logit-normal sigma [B], rows of the prompts [B], some of them the empty one."""
         rng = torch.Generator().manual_seed(seed * 1_000_003 + step)
         rows = torch.randint(len(self.mean), (BATCH,), generator=rng)
         posterior_noise = torch.randn(BATCH, *self.mean.shape[1:], generator=rng)

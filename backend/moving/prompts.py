@@ -1,8 +1,4 @@
-"""Prompts of the moving-shapes world, in three tasks, with a training generator and a fixed, disjoint test list.
-
-A prompt is a wrapper around a content: "clip of" + "a red circle moves right" + "on black". Every content and every
-wrapper occurs in both lists, but a pair of the two belongs to exactly one of them (see `is_held_out`).
-"""
+"""Prompts of the moving-shapes world, in three tasks: "clip of" + "a red circle moves right" + "on black"."""
 
 from __future__ import annotations
 
@@ -11,8 +7,7 @@ import itertools
 import re
 from dataclasses import dataclass
 
-import numpy as np
-
+from backend.shapes.prompt_lists import PromptLists
 from backend.shapes.prompts import COLORS
 
 SHAPES = ("circle", "square", "triangle", "cross")
@@ -21,8 +16,6 @@ TASKS = ("move", "color_move", "two_move")
 OPENERS = ("", "video of", "clip of", "film of", "animation of")
 CLOSERS = ("", "on black", "at night", "in darkness", "on slate")
 WRAPPERS = tuple(itertools.product(OPENERS, CLOSERS))
-HELD_OUT_SHARE = 4
-TEST_PROMPTS_PER_TASK = 50
 
 
 @dataclass(frozen=True)
@@ -40,12 +33,6 @@ class MovingScene:
 
     task: str
     movers: tuple[Mover, ...]
-
-
-@dataclass(frozen=True)
-class MovingPrompt:
-    text: str
-    scene: MovingScene
 
 
 def content_text(scene: MovingScene) -> str:
@@ -77,37 +64,7 @@ def contents(task: str) -> tuple[MovingScene, ...]:
     raise ValueError(f"task: {task!r} is not one of {', '.join(TASKS)}")
 
 
-def is_held_out(content: int, wrapper: int) -> bool:
-    """Whether (content index, wrapper index) belongs to the test list: one pair in four, on diagonals."""
-    return (content + wrapper) % HELD_OUT_SHARE == 0
-
-
-def _wrap(scene: MovingScene, wrapper: int) -> MovingPrompt:
-    opener, closer = WRAPPERS[wrapper]
-    return MovingPrompt(" ".join(part for part in (opener, content_text(scene), closer) if part), scene)
-
-
-@functools.cache
-def test_prompts() -> tuple[MovingPrompt, ...]:
-    """The fixed test list: 50 prompts a task, task after task, never drawn by `training_prompt`."""
-    chosen: list[MovingPrompt] = []
-    for number, task in enumerate(TASKS):
-        rng = np.random.default_rng(30260 + number)
-        scenes = contents(task)
-        pairs = [(c, w) for c in range(len(scenes)) for w in range(len(WRAPPERS)) if is_held_out(c, w)]
-        picked = rng.choice(len(pairs), TEST_PROMPTS_PER_TASK, replace=False)
-        chosen += [_wrap(scenes[pairs[i][0]], pairs[i][1]) for i in sorted(picked)]
-    return tuple(chosen)
-
-
-def training_prompt(rng: np.random.Generator, task: str | None = None) -> MovingPrompt:
-    """A random prompt that is not held out: the task uniform, then the content, then the wrapper."""
-    scenes = contents(task or TASKS[rng.integers(len(TASKS))])
-    content = int(rng.integers(len(scenes)))
-    while is_held_out(content, wrapper := int(rng.integers(len(WRAPPERS)))):
-        pass
-    return _wrap(scenes[content], wrapper)
-
+LISTS = PromptLists(TASKS, contents, content_text, WRAPPERS, seed=30260)
 
 _MOVER = re.compile(rf"\ban? (?:({'|'.join(COLORS)}) )?({'|'.join(SHAPES)}) moves ({'|'.join(DIRECTIONS)})\b")
 

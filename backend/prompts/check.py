@@ -9,7 +9,7 @@ from backend.prompts import first_frames
 from backend.prompts.reading import Read
 from backend.prompts.record import Prompt
 from backend.prompts.report import Bad, Overlap, Repeated, Report
-from backend.prompts.sources import DatasetPrompts, FilePrompts, ShapesTrain, held_out, listed, usable
+from backend.prompts.sources import DatasetPrompts, FilePrompts, WorldPrompts, held_out, listed, usable
 
 
 def same(text: str) -> str:
@@ -18,7 +18,7 @@ def same(text: str) -> str:
 
 
 def check(found: Read, name: str, against: str | None = None) -> Report:
-    """against: shapes-test, or a file of prompts. ValueError where that cannot be read."""
+    """against: the test list of a built-in world, or a file of prompts. ValueError where that cannot be read."""
     prompts = found.prompts
     faults = sorted((*found.faults, *first_frames.unusable(prompts)), key=lambda one: one.line)
     by_text = lines_of(prompts)
@@ -57,10 +57,10 @@ def lines_of(prompts: Sequence[Prompt]) -> dict[str, tuple[str, list[int]]]:
     return found
 
 
-def facts(source: ShapesTrain | FilePrompts | DatasetPrompts, evaluated: str) -> dict[str, str]:
+def facts(source: WorldPrompts | FilePrompts | DatasetPrompts, evaluated: str) -> dict[str, str]:
     """What a run says of its prompts when it starts. Reading them here fails before anything is sampled."""
     held_out(evaluated)
-    if isinstance(source, ShapesTrain):
+    if isinstance(source, WorldPrompts):
         return {}
     found = source.read()
     prompts = usable(found, source.name)

@@ -23,7 +23,9 @@ def main(argv: list[str]) -> int:
     )
     asked.add_argument("file", type=Path, metavar="FILE", help=", ".join(reading.ENDINGS))
     asked.add_argument("--column", help="the column that holds the prompts")
-    asked.add_argument("--against", metavar="FILE", help="report texts that this file, or shapes-test, has too")
+    asked.add_argument(
+        "--against", metavar="FILE", help="report texts that this file, or a list such as shapes-test, has too"
+    )
     asked.add_argument("--json", action="store_true", help="print all of it as JSON")
     options = parser.parse_args(argv)
     try:

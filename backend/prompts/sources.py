@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -12,7 +12,8 @@ from backend.methods.settings import Settings
 from backend.prompts import hub, order, reading
 from backend.prompts.reading import ENDINGS, Read
 from backend.prompts.record import Prompt
-from backend.shapes import prompts as shapes
+from backend.shapes.prompt_lists import PromptLists
+from backend.worlds import HELD_OUT, MOVING, SHAPES
 
 PerStep = Annotated[
     int, Field(ge=1, le=4096, description="Prompts P in one training step; each grows one group (ours)")
@@ -21,7 +22,6 @@ Column = Annotated[
     str | None,
     Field(min_length=1, description="Column that holds the prompts; empty: prompt, prompts, caption or text"),
 ]
-SHAPES_TEST = "shapes-test"
 SHOWN_FAULTS = 3
 
 
@@ -32,11 +32,27 @@ class ShapesTrain(Settings):
     per_step: PerStep = 4
 
     def batch(self, seed: int, step: int) -> list[Prompt]:
-        """P prompts. The Shapes tasks take turns, so that every step sees as many of them as it can."""
-        rng = np.random.default_rng([seed, step, 1])
-        first = step * self.per_step
-        tasks = [shapes.TASKS[(first + i) % len(shapes.TASKS)] for i in range(self.per_step)]
-        return [Prompt(shapes.training_prompt(rng, task).text, {"task": task}) for task in tasks]
+        return _drawn(SHAPES.lists, self.per_step, seed, step)
+
+
+class MovingTrain(Settings):
+    """Random prompts of the moving-shapes world, none held out."""
+
+    source: Literal["moving-train"] = "moving-train"
+    per_step: PerStep = 4
+
+    def batch(self, seed: int, step: int) -> list[Prompt]:
+        return _drawn(MOVING.lists, self.per_step, seed, step)
+
+
+WorldPrompts = ShapesTrain | MovingTrain
+
+
+def _drawn(lists: PromptLists[Any], number: int, seed: int, step: int) -> list[Prompt]:
+    """Training prompts. The tasks take turns, so that every step sees as many of them as it can."""
+    rng = np.random.default_rng([seed, step, 1])
+    tasks = [lists.tasks[(step * number + i) % len(lists.tasks)] for i in range(number)]
+    return [Prompt(lists.training(rng, task).text, {"task": task}) for task in tasks]
 
 
 class FilePrompts(Settings):
@@ -101,7 +117,7 @@ class DatasetPrompts(Settings):
         return f"{self.id}, {self.split}"
 
 
-AnyPrompts = Annotated[ShapesTrain | FilePrompts | DatasetPrompts, Field(discriminator="source")]
+AnyPrompts = Annotated[ShapesTrain | MovingTrain | FilePrompts | DatasetPrompts, Field(discriminator="source")]
 
 
 def in_turn(source: FilePrompts | DatasetPrompts, seed: int, step: int) -> list[Prompt]:
@@ -124,9 +140,9 @@ def usable(found: Read, name: str) -> tuple[Prompt, ...]:
 
 
 def listed(name: str) -> tuple[Prompt, ...]:
-    """shapes-test, or the prompts of a file. Raises ValueError for what is neither."""
-    if name == SHAPES_TEST:
-        return tuple(Prompt(item.text, {"task": item.scene.task}) for item in shapes.test_prompts())
+    """The test list of a built-in world, or the prompts of a file. Raises ValueError for what is neither."""
+    if name in HELD_OUT:
+        return tuple(Prompt(item.text, {"task": item.task}) for item in HELD_OUT[name].lists.test)
     return usable(reading.read(Path(name)), name)
 
 

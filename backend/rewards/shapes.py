@@ -1,24 +1,20 @@
-"""The exact reward of the Shapes world, and the quality score that is held out from training."""
+"""The exact reward of the Shapes world."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import ClassVar, Literal
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from pydantic import Field
 from torch import Tensor
 
 from backend.methods.settings import Settings
-from backend.shapes import prompts as shapes_prompts
-from backend.shapes import verify
+from backend.worlds import SHAPES, Verdict
 
-
-def pictures(frames: Tensor) -> NDArray[np.float32]:
-    """Frames [N, 1, 3, H, W] in 0..1 -> [N, H, W, 3]."""
-    return frames[:, 0].permute(0, 2, 3, 1).float().cpu().numpy()
+STRICT_SHARE = Field(
+    0.5, ge=0, le=1, description="Share of all-or-nothing correctness; the rest is the graded score (ours)"
+)
 
 
 class ShapesReward(Settings):
@@ -27,13 +23,16 @@ class ShapesReward(Settings):
     differentiable: ClassVar[bool] = False
     name: Literal["shapes"] = "shapes"
     weight: float = Field(1.0, description="Factor in the sum of rewards")
-    strict_share: float = Field(
-        0.5, ge=0, le=1, description="Share of all-or-nothing correctness; the rest is the graded score (ours)"
-    )
+    strict_share: float = STRICT_SHARE
 
     def score(self, frames: Tensor, prompts: Sequence[str]) -> Tensor:
         """frames [N, 1, 3, H, W] -> float64 [N]. Raises ValueError for a prompt outside the world."""
-        verdicts = verify.verify(pictures(frames), [shapes_prompts.parse(text) for text in prompts])
-        strict = torch.tensor([float(verdict.strict) for verdict in verdicts], dtype=torch.float64)
-        graded = torch.tensor([verdict.graded for verdict in verdicts], dtype=torch.float64)
-        return self.strict_share * strict + (1 - self.strict_share) * graded
+        verdicts = SHAPES.judge(frames, prompts)
+        return mixed(verdicts, self.strict_share)
+
+
+def mixed(verdicts: Sequence[Verdict], strict_share: float) -> Tensor:
+    """Float64 [N] of N verdicts."""
+    strict = torch.tensor([float(one.strict) for one in verdicts], dtype=torch.float64)
+    graded = torch.tensor([one.graded for one in verdicts], dtype=torch.float64)
+    return strict_share * strict + (1 - strict_share) * graded

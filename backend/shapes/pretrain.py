@@ -35,7 +35,7 @@ AUTOENCODER_PICTURES = 12_000
 def pictures(number: int, seed: int, anywhere: bool = False) -> tuple[Tensor, list[str]]:
     """Truths of random training prompts: uint8 [number, 3, 64, 64] and their texts."""
     rng = np.random.default_rng(seed)
-    chosen = [prompts.training_prompt(rng) for _ in range(number)]
+    chosen = [prompts.LISTS.training(rng) for _ in range(number)]
     stack = np.stack([render.render(item.scene, rng, anywhere) for item in chosen])
     return torch.from_numpy(stack).permute(0, 3, 1, 2).contiguous(), [item.text for item in chosen]
 

@@ -1,8 +1,4 @@
-"""Prompts of the Shapes world, in GenEval's six tasks, with a training generator and a fixed, disjoint test list.
-
-A prompt is a wrapper around a content: "sketch of" + "a red circle and a blue square" + "on black". Every content and
-every wrapper occurs in both lists, but a pair of the two belongs to exactly one of them (see `is_held_out`).
-"""
+"""Prompts of the Shapes world, in GenEval's six tasks: "sketch of" + "a red circle and a blue square" + "on black"."""
 
 from __future__ import annotations
 
@@ -11,7 +7,7 @@ import itertools
 import re
 from dataclasses import dataclass
 
-import numpy as np
+from backend.shapes.prompt_lists import PromptLists
 
 SHAPES = ("circle", "square", "triangle", "cross", "ring", "star")
 COLORS = ("red", "green", "blue", "yellow", "purple", "white")
@@ -32,8 +28,6 @@ OPENERS = (
 )
 CLOSERS = ("", "on black", "at night", "in darkness", "on slate")
 WRAPPERS = tuple(itertools.product(OPENERS, CLOSERS))
-HELD_OUT_SHARE = 4
-TEST_PROMPTS_PER_TASK = 50
 
 
 @dataclass(frozen=True)
@@ -52,12 +46,6 @@ class Scene:
     task: str
     wanted: tuple[Wanted, ...]
     relation: str | None = None
-
-
-@dataclass(frozen=True)
-class ShapesPrompt:
-    text: str
-    scene: Scene
 
 
 def plural(shape: str) -> str:
@@ -94,37 +82,7 @@ def contents(task: str) -> tuple[Scene, ...]:
     raise ValueError(f"task: {task!r} is not one of {', '.join(TASKS)}")
 
 
-def is_held_out(content: int, wrapper: int) -> bool:
-    """Whether (content index, wrapper index) belongs to the test list: one pair in four, on diagonals."""
-    return (content + wrapper) % HELD_OUT_SHARE == 0
-
-
-def _wrap(scene: Scene, wrapper: int) -> ShapesPrompt:
-    opener, closer = WRAPPERS[wrapper]
-    return ShapesPrompt(" ".join(part for part in (opener, content_text(scene), closer) if part), scene)
-
-
-@functools.cache
-def test_prompts() -> tuple[ShapesPrompt, ...]:
-    """The fixed test list: 50 prompts a task, task after task, never drawn by `training_prompt`."""
-    chosen: list[ShapesPrompt] = []
-    for number, task in enumerate(TASKS):
-        rng = np.random.default_rng(20260 + number)
-        scenes = contents(task)
-        pairs = [(c, w) for c in range(len(scenes)) for w in range(len(WRAPPERS)) if is_held_out(c, w)]
-        picked = rng.choice(len(pairs), TEST_PROMPTS_PER_TASK, replace=False)
-        chosen += [_wrap(scenes[pairs[i][0]], pairs[i][1]) for i in sorted(picked)]
-    return tuple(chosen)
-
-
-def training_prompt(rng: np.random.Generator, task: str | None = None) -> ShapesPrompt:
-    """A random prompt that is not held out: the task uniform, then the content, then the wrapper."""
-    scenes = contents(task or TASKS[rng.integers(len(TASKS))])
-    content = int(rng.integers(len(scenes)))
-    while is_held_out(content, wrapper := int(rng.integers(len(WRAPPERS)))):
-        pass
-    return _wrap(scenes[content], wrapper)
-
+LISTS = PromptLists(TASKS, contents, content_text, WRAPPERS, seed=20260)
 
 _SHAPE = "|".join(SHAPES)
 _OBJECT = rf"an? (?:({'|'.join(COLORS)}) )?({_SHAPE})"

@@ -4,8 +4,8 @@ import torch
 
 from backend.models.wan import Wan
 from backend.moving import pretrain
-from backend.moving.bundle import TEXT_LENGTH, build_modules
-from backend.moving.prompts import test_prompts as held_out_prompts
+from backend.moving.bundle import CHANNELS, TEXT_LENGTH, build_modules
+from backend.moving.prompts import LISTS
 
 TINY = ["--videos", "24", "--frame-steps", "2", "--autoencoder-steps", "2", "--decoder-steps", "2", "--steps", "2"]
 SIZE = {"height": 64, "width": 64, "frames": 9, "dtype": "fp32", "prompt_cache": False, "guidance": 1.0}
@@ -16,7 +16,7 @@ def test_command_makes_a_base_with_two_processes(tmp_path):
     stages = [json.loads(line)["stage"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert list(dict.fromkeys(stages)) == ["autoencoder", "latents", "decoder"]
     policy = Wan(base=str(tmp_path / "base"), **SIZE).load(torch.device("cpu"), 0)
-    assert policy.latent_shape == (8, 5, 8, 8)
+    assert policy.latent_shape == (CHANNELS, 5, 8, 8)
 
 
 def test_mean_of_the_shares_losses_is_that_of_the_batch():
@@ -40,7 +40,7 @@ def test_loss_conditions_as_the_pipeline_does():
     modules.transformer.register_forward_pre_hook(
         lambda module, args, given: seen.append(given["encoder_hidden_states"]), with_kwargs=True
     )
-    shape = (2, 8, 5, 8, 8)
+    shape = (2, CHANNELS, 5, 8, 8)
     pretrain.flow_loss(modules, corpus, torch.zeros(shape), torch.zeros(shape), torch.ones(2), torch.tensor([0, 1]))
     parts = {"tokenizer": modules.tokenizer, "text_encoder": modules.text_encoder, "scheduler": modules.scheduler}
     pipeline = WanPipeline(vae=None, transformer=None, **parts)
@@ -50,12 +50,12 @@ def test_loss_conditions_as_the_pipeline_does():
 
 def _corpus(modules, texts):
     tokens = modules.tokenizer([*texts, ""], padding="max_length", max_length=TEXT_LENGTH, return_tensors="pt")
-    latents = torch.randn(len(texts), 8, 5, 8, 8)
-    one = torch.ones(8, 1, 1, 1)
+    latents = torch.randn(len(texts), CHANNELS, 5, 8, 8)
+    one = torch.ones(CHANNELS, 1, 1, 1)
     return pretrain.Corpus(latents, latents - 9, 0 * one, one, tokens.input_ids, tokens.attention_mask)
 
 
 def test_every_word_of_a_prompt_is_one_token():
     tokenizer = build_modules().tokenizer
-    for item in held_out_prompts():
+    for item in LISTS.test:
         assert len(tokenizer(item.text).input_ids) == len(item.text.split()) + 1 <= TEXT_LENGTH, item.text

@@ -26,7 +26,7 @@ def judged(scene, *paths, order=None):
 @pytest.fixture(scope="module")
 def truths():
     rng = np.random.default_rng(11)
-    items = [prompts.training_prompt(rng) for _ in range(150)]
+    items = [prompts.LISTS.training(rng) for _ in range(150)]
     videos = np.stack([render.render(item.scene, rng) for item in items]).astype(np.float32) / 255
     return [item.scene for item in items], videos
 

@@ -73,7 +73,7 @@ def test_files_with_rows_that_are_no_prompts_are_refused_with_their_lines(tmp_pa
         ("prompts={source: file, path: a.doc}", r"prompts\.path: give a file of prompts that ends in \.txt"),
         ("prompts={source: file, path: a.txt, split: x}", r"prompts\.split: this name does not exist"),
         ("prompts={source: dataset, id: ''}", r"prompts\.id: give the id of a dataset"),
-        ("prompts={source: web}", r"prompts: .*'shapes-train', 'file', 'dataset'"),
+        ("prompts={source: web}", r"prompts: .*'shapes-train', 'moving-train', 'file', 'dataset'"),
         ("prompts.per_step=0", r"prompts\.per_step: Input should be greater than or equal to 1"),
         ("rewards=[{name: learned, file: 3}]", r"rewards\.0\.file: "),
     ],

@@ -7,7 +7,7 @@ import pytest
 from transformers import CLIPTokenizer
 
 from backend.shapes.bundle import BASE, build_modules
-from backend.shapes.prompts import test_prompts as held_out_prompts
+from backend.shapes.prompts import LISTS
 
 VOCABULARY = (
     "from backend.shapes.bundle import build_modules; print(sorted(build_modules().tokenizer.get_vocab().items()))"
@@ -26,5 +26,5 @@ def test_vocabulary_is_the_same_in_every_process():
 
 def test_every_word_of_a_prompt_is_one_token():
     tokenizer = build_modules().tokenizer
-    for item in held_out_prompts():
+    for item in LISTS.test:
         assert len(tokenizer(item.text).input_ids) == len(item.text.split()) + 2, item.text

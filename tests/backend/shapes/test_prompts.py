@@ -2,18 +2,19 @@ import numpy as np
 import pytest
 
 from backend.shapes import prompts
+from backend.shapes.prompt_lists import is_held_out
 
 
 def test_test_list_has_fifty_prompts_a_task_without_repeats():
-    listed = prompts.test_prompts()
+    listed = prompts.LISTS.test
     assert [sum(item.scene.task == task for item in listed) for task in prompts.TASKS] == [50] * 6
     assert len({item.text for item in listed}) == 300
 
 
 def test_no_training_prompt_is_ever_in_the_test_list():
-    held_out = {item.text for item in prompts.test_prompts()}
+    held_out = {item.text for item in prompts.LISTS.test}
     rng = np.random.default_rng(3)
-    assert held_out.isdisjoint(prompts.training_prompt(rng).text for _ in range(20_000))
+    assert held_out.isdisjoint(prompts.LISTS.training(rng).text for _ in range(20_000))
 
 
 def test_every_pair_of_content_and_wrapper_belongs_to_one_list_only():
@@ -23,7 +24,7 @@ def test_every_pair_of_content_and_wrapper_belongs_to_one_list_only():
         for content, scene in enumerate(prompts.contents(task)):
             for wrapper, (opener, closer) in enumerate(prompts.WRAPPERS):
                 text = " ".join(part for part in (opener, prompts.content_text(scene), closer) if part)
-                texts[prompts.is_held_out(content, wrapper)].add(text)
+                texts[is_held_out(content, wrapper)].add(text)
         assert texts[True].isdisjoint(texts[False])
 
 
@@ -33,7 +34,7 @@ def test_world_has_the_expected_number_of_scenes():
 
 
 def test_parse_gives_back_the_scene_of_every_test_prompt():
-    for item in prompts.test_prompts():
+    for item in prompts.LISTS.test:
         assert prompts.parse(item.text) == item.scene
 
 

@@ -13,7 +13,7 @@ def picture(*objects: Placed) -> np.ndarray:
 @pytest.fixture(scope="module")
 def truths():
     rng = np.random.default_rng(11)
-    items = [prompts.training_prompt(rng) for _ in range(3000)]
+    items = [prompts.LISTS.training(rng) for _ in range(3000)]
     pictures = np.stack([render.render(item.scene, rng) for item in items]).astype(np.float32) / 255
     detections = [one for start in range(0, 3000, 250) for one in verify.detect(pictures[start : start + 250])]
     return [item.scene for item in items], pictures, detections
