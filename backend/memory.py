@@ -9,7 +9,7 @@ import torch
 
 from backend.config import RunConfig
 from backend.device import peak_memory
-from backend.models.sizes import BESIDE, Size, size_of
+from backend.models.sizes import Size, beside, size_of
 from backend.models.source import read_config
 from backend.models.weights import Lora
 from backend.types import Plan
@@ -116,7 +116,7 @@ def _beside(config: RunConfig) -> int:
     model = config.model
     if model.offload or _is_bundled(config):
         return 0
-    encoders, autoencoder = BESIDE[model.family]
+    encoders, autoencoder = beside(model.family, model.folder())
     return 4 * autoencoder + (0 if model.release_text_encoders else BYTES[model.dtype] * encoders)
 
 

@@ -6,8 +6,11 @@ two streams (SD3, FLUX.1's first ones) are counted once for each token that pass
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from backend.models.source import read_config
@@ -40,7 +43,7 @@ PUBLIC: Mapping[str, Mapping[str, Any]] = {
     "Wan-AI/Wan2.1-I2V-14B-480P-Diffusers": WAN_I2V,
     "Wan-AI/Wan2.1-I2V-14B-720P-Diffusers": WAN_I2V,
 }
-# parameters beside the transformer: text encoders (CLIP-L, CLIP-G and T5-XXL; CLIP-L, T5-XXL; UMT5-XXL), autoencoder
+# parameters beside the transformer of public bases: text encoders (CLIP-L, CLIP-G, T5; CLIP-L, T5; UMT5), autoencoder
 BESIDE = {"sd3": (5_581_000_000, 84_000_000), "flux": (4_885_000_000, 84_000_000), "wan": (5_681_000_000, 127_000_000)}
 FREQUENCIES = 256  # of the sinusoids that tell a transformer the time
 
@@ -74,6 +77,23 @@ def size_of(family: str, base: str) -> Size | None:
         return count(config)
     except (KeyError, TypeError):
         return None
+
+
+def beside(family: str, base: str) -> tuple[int, int]:
+    """Parameters of text encoders and of the autoencoder: counted in a folder's files, else those of the family."""
+    if not Path(base).is_dir():
+        return BESIDE[family]
+    return _stored(base, "text_encoder*"), _stored(base, "vae")
+
+
+def _stored(base: str, part: str) -> int:
+    """Numbers in the .safetensors files of a folder's component, by their heads alone."""
+    count = 0
+    for file in Path(base).glob(f"{part}/*.safetensors"):
+        with file.open("rb") as opened:
+            head = json.loads(opened.read(int.from_bytes(opened.read(8), "little")))
+        count += sum(math.prod(one["shape"]) for name, one in head.items() if name != "__metadata__")
+    return count
 
 
 def _linear(inputs: int, outputs: int) -> int:

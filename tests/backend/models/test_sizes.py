@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from backend.models import sizes
+from tests.backend.models.conftest import Folders
 
 CLASSES = {"sd3": "SD3Transformer2DModel", "flux": "FluxTransformer2DModel", "wan": "WanTransformer3DModel"}
 
@@ -85,3 +86,12 @@ def test_a_configuration_of_another_family_or_with_gaps_tells_no_size(tmp_path: 
     (tmp_path / "transformer").mkdir()
     (tmp_path / "transformer" / "config.json").write_text(json.dumps(config))
     assert sizes.size_of("sd3", str(tmp_path)) is None
+
+
+def test_what_lies_beside_the_transformer_is_counted_in_a_folders_files(folders: Folders) -> None:
+    from diffusers import WanPipeline
+
+    pipeline = WanPipeline.from_pretrained(folders.wan)
+    counted = tuple(sum(one.numel() for one in part.parameters()) for part in (pipeline.text_encoder, pipeline.vae))
+    assert sizes.beside("wan", folders.wan) == counted
+    assert sizes.beside("wan", "Wan-AI/Wan2.1-T2V-1.3B-Diffusers") == sizes.BESIDE["wan"]
