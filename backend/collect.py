@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import torch
@@ -40,9 +41,10 @@ def collect(
         checkpoint.load_weights(weights, policy, prefer_ema=True)
     trainer = Trainer(config, folder, policy, emit=lambda event: None)
     rollouts = []
-    for first in range(0, num_groups, config.prompts.per_step):
-        rollouts.append(trainer.roll_out(first // config.prompts.per_step, Clock()))
-        on_groups(min(config.prompts.per_step, num_groups - first))
+    with closing(trainer.scorer):
+        for first in range(0, num_groups, config.prompts.per_step):
+            rollouts.append(trainer.roll_out(first // config.prompts.per_step, Clock()))
+            on_groups(min(config.prompts.per_step, num_groups - first))
     prompts = [prompt for one in rollouts for prompt in one.prompts]
     notes = groups.Notes(
         prompts=tuple(prompts[:num_groups]),

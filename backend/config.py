@@ -47,7 +47,9 @@ from backend.rewards.ocr import OCR
 from backend.rewards.pickscore import PickScore
 from backend.rewards.reward_server import RewardServer
 from backend.rewards.shapes import ShapesReward
+from backend.rewards.videoalign import VideoAlign
 from backend.rewards.vision_language import VisionLanguage
+from backend.scoring import Scoring
 from backend.worlds import HELD_OUT
 
 CONFIGS = Path(__file__).parent.parent / "configs"
@@ -78,6 +80,7 @@ AnyReward = Annotated[
     | PickScore
     | HPSv2
     | ImageReward
+    | VideoAlign
     | Aesthetic
     | GenEval
     | OCR
@@ -218,6 +221,7 @@ class RunConfig(Settings):
         description="Processes that train together, a GPU each, every one on its share of a step's prompts (ours)",
     )
     sampling: Sampling = Sampling()
+    scoring: Scoring = Scoring()
     optimizer: Optimizer = Optimizer()
     evaluation: Evaluation = Evaluation()
     logging: Logging = Logging()

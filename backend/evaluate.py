@@ -15,10 +15,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from backend import checkpoint, media
+from backend import checkpoint, media, negative_prompts
 from backend.config import RunConfig, load, preset_path
 from backend.prompts import sources
+from backend.prompts.record import Prompt
 from backend.rewards import judging
+from backend.rewards.judging import Verdicts
 from backend.rollout import sample
 from backend.types import Plan
 from backend.worlds import HELD_OUT
@@ -27,6 +29,7 @@ BATCH = 60
 RESAMPLES = 1000
 
 Scores = dict[str, NDArray[np.float64]]
+Ask = Callable[..., Verdicts]
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,7 @@ class Item:
     seed: int
     metadata: Mapping[str, Any] = field(default_factory=dict)
     first_frame: str | None = None
+    negative_prompt: str | None = None
 
 
 @dataclass(frozen=True)
@@ -69,11 +73,11 @@ def items_of(config: RunConfig) -> list[Item]:
         raise ValueError("evaluation.leave_out: no prompt of the list is left to evaluate; leave out fewer")
     limit = min(config.evaluation.limit or len(left), len(left))
     chosen = [left[int(place)] for place in np.linspace(0, len(left) - 1, limit).round()]
-    return [
-        Item(i, listed[i].text, listed[i].task, seed, listed[i].metadata, listed[i].first_frame)
-        for seed in config.evaluation.seeds
-        for i in chosen
-    ]
+    return [_item(i, listed[i], seed) for seed in config.evaluation.seeds for i in chosen]
+
+
+def _item(index: int, prompt: Prompt, seed: int) -> Item:
+    return Item(index, prompt.text, prompt.task, seed, prompt.metadata, prompt.first_frame, prompt.negative_prompt)
 
 
 def ode_plan(sigmas: Tensor) -> Plan:
@@ -89,19 +93,19 @@ def generate(policy: Any, items: Sequence[Item], config: RunConfig) -> Tensor:
     generators = [generator(item.seed, item.prompt_index) for item in items]
     plan = ode_plan(config.evaluation_grid())
     texts = [item.prompt for item in items]
-    cond = policy.condition(texts, [item.first_frame for item in items])
+    cond = policy.condition(texts, [item.first_frame for item in items], [item.negative_prompt for item in items])
     rollout = sample(policy, texts, plan, generators, cond, micro_batch=config.sampling.micro_batch)
     return media.quantise(policy.decode(rollout.states[-1][:, 0]))
 
 
-def score(frames: Tensor, items: Sequence[Item], config: RunConfig) -> Scores:
+def score(frames: Tensor, items: Sequence[Item], config: RunConfig, ask: Ask = judging.score) -> Scores:
     """Each reward, held-out ones too, [N] each; NaN where a reward could not judge.
 
-    Prompts of a built-in world have strict correctness and quality, too.
+    Prompts of a built-in world have strict correctness and quality, too. ask is called as `judging.score`.
     """
     texts = [item.prompt for item in items]
     metadata = [item.metadata for item in items]
-    found = judging.score((*config.rewards, *config.evaluation.rewards), frames, texts, metadata)
+    found = ask((*config.rewards, *config.evaluation.rewards), frames, texts, metadata)
     scores: Scores = {name: part.numpy() for name, part in found.parts.items()}
     if world := HELD_OUT.get(config.evaluation.prompts):
         scores["strict"] = np.array([float(verdict.strict) for verdict in world.judge(frames, texts)])
@@ -114,6 +118,7 @@ def evaluate(
     config: RunConfig,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     stop: Callable[[], bool] = lambda: False,
+    ask: Ask = judging.score,
 ) -> Evaluated | None:
     """Sample and score all items of the config's evaluation; None when stopped on the way."""
     items = items_of(config)
@@ -123,7 +128,7 @@ def evaluate(
             return None
         part = items[start : start + BATCH]
         frames.append(generate(policy, part, config))
-        scores.append(score(frames[-1], part, config))
+        scores.append(score(frames[-1], part, config, ask))
         on_progress(start + len(part), len(items))
     merged = {name: np.concatenate([one[name] for one in scores]) for name in scores[0]}
     return Evaluated(items, merged, torch.cat(frames))
@@ -225,7 +230,7 @@ def main(argv: list[str]) -> int:
     )
     which = parser.add_mutually_exclusive_group(required=True)
     which.add_argument("--checkpoint", type=Path, metavar="DIR", help="a checkpoint-<step> folder, or a run folder")
-    which.add_argument("--base", metavar="NAME", help="a base model without training: shapes, a folder, or a hub id")
+    which.add_argument("--base", metavar="NAME", help="a base without training: shapes, moving, a folder, or a hub id")
     parser.add_argument("--prompts", help="shapes-test, moving-test, or a file of prompts; default: those of the run")
     parser.add_argument("--seed", type=int, action="append", metavar="S", help="noise seed; repeat for several")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="override a setting")
@@ -249,13 +254,16 @@ def _evaluate_command(options: argparse.Namespace, overrides: list[str]) -> dict
     step = 0
     folder: Path | None = options.checkpoint
     if folder is None:
-        config = load(preset_path("shapes-branchgrpo"), [f"model.base={options.base}", *overrides])
+        preset = "moving-branchgrpo" if options.base == "moving" else "shapes-branchgrpo"
+        config = load(preset_path(preset), [f"model.base={options.base}", *overrides])
     else:
         if folder.is_dir() and not folder.name.startswith("checkpoint-"):
             folder = checkpoint.latest(folder)
         if folder is None or not (folder / "config.yaml").is_file():
             raise ValueError(f"--checkpoint: {options.checkpoint} holds no complete checkpoint; give a run folder")
         config = load(folder / "config.yaml", overrides)
+    for name, told in negative_prompts.facts(config, trains=False).items():
+        print(f"{name}: {told}", file=sys.stderr)
     policy = config.model.load(pick(), config.seed)
     if folder is not None:
         step = checkpoint.load_weights(folder, policy, prefer_ema=options.weights != "current")

@@ -7,13 +7,14 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from backend import checkpoint, first_frames, judged_groups, media, memory, step_metrics
+from backend import checkpoint, first_frames, judged_groups, media, memory, negative_prompts, scoring, step_metrics
 from backend.clock import UNLIMITED, Budget, Clock
 from backend.config import Evaluation, RunConfig, dump
 from backend.device import pick
@@ -36,7 +37,7 @@ from backend.preferences import judged_folder
 from backend.prompts import check
 from backend.ranks import Joined, PeerFailed, PeerLost, add_gradients, in_turn, pooled, whole
 from backend.rewards import judging
-from backend.rollout import sample
+from backend.rollout_parts import sample_in_parts
 from backend.tree_record import TreeRecorder
 from backend.types import ALONE, Credit, MetadataReward, Ranks, Rollout, share
 
@@ -80,6 +81,8 @@ class Trainer:
         self.ema = Ema(self.policy.module, settings.ema_decay) if settings.ema_decay is not None else None
         self.sigmas: Tensor = self.config.grid()
         self.stored = self._open_groups(Path(self.config.groups)) if self.config.groups else None
+        self.scorer = scoring.open_scorer(self.config.scoring, self.policy.device)
+        self.score = partial(scoring.score, self.scorer)
 
     def _open_groups(self, folder: Path) -> Groups:
         config = self.config
@@ -99,7 +102,8 @@ class Trainer:
     def prompt_facts(self) -> dict[str, str]:
         """What is recorded of a list of prompts; raises ValueError where it cannot be trained on."""
         first_frames.require(self.config)
-        return {} if self.stored else check.facts(self.config.prompts, self.config.evaluation.prompts)
+        told = negative_prompts.facts(self.config)
+        return told if self.stored else check.facts(self.config.prompts, self.config.evaluation.prompts) | told
 
     def averaged(self) -> Any:
         """A context in which the policy computes with the weights that are evaluated."""
@@ -114,19 +118,23 @@ class Trainer:
         texts = [one.text for one in prompts]
         generators = [generator(config.seed, step, index, NOISE) for index in own]
         plan = config.method.plan(step, self.sigmas)
+
+        def hand_over(at: range, part: Rollout) -> None:
+            leaves = part.states[-1]
+            _require_finite(leaves, "latents", f"rollout of step {step}")
+            each = [prompts[index] for index in at for _ in range(plan.num_leaves)]
+            frames = media.quantise(self.policy.decode(leaves.flatten(0, 1)))
+            self.scorer.submit(config.rewards, frames, [one.text for one in each], [one.metadata for one in each])
+
         with clock("rollout"):
             on_level = recorder.on_level(plan, texts) if recorder else None
-            cond = self.policy.condition(texts, [one.first_frame for one in prompts])
-            rollout = sample(
-                self.policy, texts, plan, generators, cond, on_level=on_level, micro_batch=config.sampling.micro_batch
+            cond = self.policy.condition(
+                texts, [one.first_frame for one in prompts], [one.negative_prompt for one in prompts]
             )
-            leaves = rollout.states[-1]
-            frames = media.quantise(self.policy.decode(leaves.flatten(0, 1)))
-        _require_finite(leaves, "latents", f"rollout of step {step}")
+            at_once, most = config.scoring.prompts_per_part(len(texts)), config.sampling.micro_batch
+            rollout = sample_in_parts(self.policy, texts, plan, generators, cond, at_once, hand_over, on_level, most)
         with clock("reward"):
-            repeated = [text for text in texts for _ in range(plan.num_leaves)]
-            metadata = [one.metadata for one in prompts for _ in range(plan.num_leaves)]
-            verdicts = judging.score(config.rewards, frames, repeated, metadata)
+            verdicts = self.scorer.answer()
             parts = {name: part.view(len(texts), -1) for name, part in verdicts.parts.items()}
             judged = whole(replace(rollout, parts=parts), [one.text for one in batch], self.ranks)
             weights: dict[str, float] = {one.name: one.weight for one in config.rewards}
@@ -247,7 +255,7 @@ class Trainer:
             self.emit(Progress(step=step, phase="evaluate", done=done, total=total))
 
         with self.averaged():
-            evaluated = evaluate(self.policy, self.config, progress, self.stop)
+            evaluated = evaluate(self.policy, self.config, progress, self.stop, self.score)
         if evaluated is None:
             return False
         found = report(evaluated, step, self.config.evaluation.held_out)
@@ -265,7 +273,7 @@ class Trainer:
         items = [replace(item, seed=WATCHED_SEED) for item in first_seed[stride // 2 :: stride][:12]]
         with self.averaged():
             frames = generate(self.policy, items, self.config)
-        scores = score(frames, items, self.config)
+        scores = score(frames, items, self.config, self.score)
         self._save_samples(step, "fixed", items, frames, scores, list(range(len(items))))
 
     def _save_samples(
@@ -321,11 +329,11 @@ def _spread(evaluated: Evaluated, wanted: Evaluation) -> list[int]:
     return [place[prompt, seed] for seed in wanted.seeds[: wanted.shown_seeds] for prompt in kept]
 
 
-def _texts(config: RunConfig) -> Iterator[str]:
-    """Every prompt that a run samples or evaluates."""
-    yield from (item.prompt for item in items_of(config))
+def _texts(config: RunConfig) -> Iterator[tuple[str, str | None]]:
+    """Every prompt that a run samples or evaluates, with its own negative prompt."""
+    yield from ((item.prompt, item.negative_prompt) for item in items_of(config))
     for step in range(config.steps if config.groups is None else 0):
-        yield from (prompt.text for prompt in config.prompts.batch(config.seed, step))
+        yield from ((prompt.text, prompt.negative_prompt) for prompt in config.prompts.batch(config.seed, step))
 
 
 def train(
@@ -342,11 +350,11 @@ def train(
     ranks  the processes of the run, each of which calls this; what any but the first emits is for nobody.
     Raises PeerLost where one of the others is gone without a word.
     """
-    start = 0
+    start, trainer = 0, None
     try:
         policy = config.model.load(pick(), config.seed)
         if config.model.release_text_encoders:
-            in_turn(ranks, lambda: policy.encode_ahead(_texts(config)))
+            in_turn(ranks, lambda: policy.encode_ahead(*zip(*_texts(config), strict=True)))
         trainer = Trainer(config, run_dir, policy, emit, stop, budget, ranks)
         newest = ranks.gather(checkpoint.latest(run_dir) if resume else None)[0]
         start = checkpoint.resume(newest, policy, trainer.optimizer, trainer.ema, trainer.memory) if newest else 0
@@ -365,6 +373,9 @@ def train(
         frame = traceback.extract_tb(error.__traceback__)[-1]
         emit(failed(run_dir, start, str(error), f"{frame.name}, {frame.filename}:{frame.lineno}"))
         return "failed"
+    finally:
+        if trainer is not None:
+            trainer.scorer.close()
 
 
 def _started(trainer: Trainer, step: int) -> RunStarted:

@@ -202,27 +202,50 @@ class FamilyPolicy:
         """old <- decay old + (1 - decay) current. Raises ValueError when no old weights are kept."""
         kept(self.tuned.old).track(decay)
 
-    def beside(self) -> tuple[str, ...]:
-        """Texts that are encoded beside every prompt, for guidance."""
-        return ()
+    def negative_prompt(self) -> str | None:
+        """What guidance leads prompts away from that name nothing themselves; None where no second pass guides."""
+        return None
 
-    def condition(self, prompts: Sequence[str], first_frames: Sequence[str | None]) -> Any:
-        """encode(prompts); an image-to-video base starts from the pictures (files, one a prompt or None)."""
+    def condition(
+        self, prompts: Sequence[str], first_frames: Sequence[str | None], negative_prompts: Sequence[str | None] = ()
+    ) -> Any:
+        """encode(prompts); an image-to-video base starts from the pictures (files, one a prompt or None).
+
+        negative_prompts  what guidance above 1 leads each prompt away from; None, and all where none is given: the
+                          same for all
+        """
         return self.encode(prompts)
 
     def encode(self, prompts: Sequence[str]) -> Any:
         """The conditioning of P prompts, as the pipeline encodes them."""
         raise NotImplementedError
 
-    def encode_ahead(self, prompts: Iterable[str]) -> None:
+    def encode_ahead(self, prompts: Iterable[str], negative_prompts: Sequence[str | None] = ()) -> None:
         """Fill the cache for a whole run, so that text encoders are loaded once and gone before training."""
-        self._texts.fill([*prompts, *self.beside()])
+        self._texts.fill([*prompts, *self._beside(()), *self._beside(negative_prompts)])
 
-    def _distinct(self, prompts: Sequence[str]) -> tuple[tuple[Tensor, ...], Tensor]:
-        """Tensors of the distinct prompts and of the texts beside them at the end; the row of each prompt, Long[P]."""
-        distinct = list(dict.fromkeys(prompts))
-        encoded = self._texts([*distinct, *self.beside()])
-        return encoded, torch.tensor([distinct.index(prompt) for prompt in prompts], device=self.device)
+    def _beside(self, negative_prompts: Sequence[str | None]) -> list[str]:
+        """Texts that guidance leads away from: one for all, or one a prompt where some have their own.
+
+        Without guidance a prompt's own is of no use, and is not encoded.
+        """
+        common = self.negative_prompt()
+        if common is None:
+            return []
+        if self.settings.cfg() <= 1 or all(own is None for own in negative_prompts):
+            return [common]
+        return [common if own is None else own for own in negative_prompts]
+
+    def _distinct(
+        self, prompts: Sequence[str], negative_prompts: Sequence[str | None] = ()
+    ) -> tuple[tuple[Tensor, ...], Tensor, Tensor]:
+        """Tensors of each distinct text; the row of each prompt, Long[P]; of what it is led away from, Long[P or 1]."""
+        distinct, others = list(dict.fromkeys(prompts)), self._beside(negative_prompts)
+        beside = list(dict.fromkeys(others))
+        encoded = self._texts([*distinct, *beside])
+        rows = [distinct.index(prompt) for prompt in prompts]
+        negative = [len(distinct) + beside.index(other) for other in others]
+        return encoded, torch.tensor(rows, device=self.device), torch.tensor(negative, device=self.device)
 
     @contextmanager
     def _autoencoder(self, x: Tensor) -> Iterator[Any]:
@@ -231,6 +254,11 @@ class FamilyPolicy:
         differentiated = torch.is_grad_enabled() and x.requires_grad
         with at_work([vae], self.device, self.settings.offload and not differentiated):
             yield vae.to(self.device) if differentiated else vae
+
+
+def of_rows(negative: Tensor, rows: Tensor) -> Tensor:
+    """The rows (Long[N]) of what prompts are led away from, [P, ...]; [1, ...] is of all prompts, and stays one."""
+    return negative if len(negative) == 1 else negative[rows]
 
 
 def guide(v: Tensor, guidance: float) -> Tensor:

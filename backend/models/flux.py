@@ -100,7 +100,7 @@ class FluxPolicy(FamilyPolicy):
     @torch.no_grad()
     def encode(self, prompts: Sequence[str]) -> FluxConditioning:
         """As the pipeline encodes them, each distinct text once."""
-        (embeds, pooled), rows = self._distinct(prompts)
+        (embeds, pooled), rows, _ = self._distinct(prompts)
         return FluxConditioning(embeds[rows], pooled[rows])
 
     def velocity(

@@ -12,7 +12,7 @@ from pydantic import Field
 from torch import Tensor
 
 from backend.models.autoencoder import check_pictures, decode_pictures, encode_pictures
-from backend.models.family import Family, FamilyPolicy, guide
+from backend.models.family import Family, FamilyPolicy, guide, of_rows
 from backend.models.source import read_config
 from backend.shapes.bundle import BASE as SHAPES_BASE
 from backend.types import Weights
@@ -24,15 +24,19 @@ HUB = {"in_channels": 16, "sample_size": 128}  # of the transformers of SD3 and 
 
 @dataclass(frozen=True)
 class SD3Conditioning:
-    """embeds [P, L, D] and pooled [P, D'] of the prompts, and of the empty prompt ([1, ...]) for guidance."""
+    """embeds [P, L, D] and pooled [P, D'] of the prompts.
+
+    negative_embeds, negative_pooled  of the empty prompt, [1, ...], or of what each prompt is led away from, [P, ...]
+    """
 
     embeds: Tensor
     pooled: Tensor
-    empty_embeds: Tensor
-    empty_pooled: Tensor
+    negative_embeds: Tensor
+    negative_pooled: Tensor
 
     def take(self, rows: Tensor) -> SD3Conditioning:
-        return SD3Conditioning(self.embeds[rows], self.pooled[rows], self.empty_embeds, self.empty_pooled)
+        negative = (of_rows(one, rows) for one in (self.negative_embeds, self.negative_pooled))
+        return SD3Conditioning(self.embeds[rows], self.pooled[rows], *negative)
 
 
 class SD3(Family):
@@ -97,14 +101,22 @@ class SD3Policy(FamilyPolicy):
         )
         return embeds, pooled
 
-    def beside(self) -> tuple[str, ...]:
-        return ("",)
+    def negative_prompt(self) -> str:
+        return ""
+
+    def condition(
+        self, prompts: Sequence[str], first_frames: Sequence[str | None], negative_prompts: Sequence[str | None] = ()
+    ) -> SD3Conditioning:
+        return self.encode(prompts, negative_prompts)
 
     @torch.no_grad()
-    def encode(self, prompts: Sequence[str]) -> SD3Conditioning:
-        """As the pipeline encodes them, each distinct text once."""
-        (embeds, pooled), rows = self._distinct(prompts)
-        return SD3Conditioning(embeds[rows], pooled[rows], embeds[-1:], pooled[-1:])
+    def encode(self, prompts: Sequence[str], negative_prompts: Sequence[str | None] = ()) -> SD3Conditioning:
+        """As the pipeline encodes them, each distinct text once.
+
+        negative_prompts  what guidance leads each prompt away from; None, and all where none is given: the empty prompt
+        """
+        (embeds, pooled), rows, negative = self._distinct(prompts, negative_prompts)
+        return SD3Conditioning(embeds[rows], pooled[rows], embeds[negative], pooled[negative])
 
     def velocity(
         self,
@@ -120,8 +132,8 @@ class SD3Policy(FamilyPolicy):
         guided = guidance > 1
         if guided:
             latents, sigma = torch.cat([x, x]), torch.cat([sigma, sigma])
-            embeds = torch.cat([cond.empty_embeds.expand_as(embeds), embeds])
-            pooled = torch.cat([cond.empty_pooled.expand_as(pooled), pooled])
+            embeds = torch.cat([cond.negative_embeds.expand_as(embeds), embeds])
+            pooled = torch.cat([cond.negative_pooled.expand_as(pooled), pooled])
         with self.tuned.using(weights) as transformer:
             v: Tensor = transformer(
                 hidden_states=latents.to(self.dtype),

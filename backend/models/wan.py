@@ -7,7 +7,7 @@ Shape legend
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from backend.models import prompt_cache, source
 from backend.models.autoencoder import decode_videos, encode_videos
-from backend.models.family import Family, FamilyPolicy, guide
+from backend.models.family import Family, FamilyPolicy, guide, of_rows
 from backend.models.first_frames import FirstFrames
 from backend.models.prompt_cache import PromptCache
 from backend.models.source import read_config
@@ -30,8 +30,9 @@ HUB = {"z_dim": 16, "scale_factor_temporal": 4, "scale_factor_spatial": 8}  # of
 
 @dataclass(frozen=True)
 class WanConditioning:
-    """UMT5 embeds [P, L, D] of the prompts and [1, L, D] of the negative prompt.
+    """UMT5 embeds [P, L, D] of the prompts.
 
+    negative_embeds  of the setting's negative prompt, [1, L, D], or of what each prompt is led away from, [P, L, D]
     first_frame   [P, C + 4, f, h, w], what an image-to-video transformer sees beside the latent; None for text-to-video
     image_embeds  [P, L', D'] of these pictures, where the transformer takes them
     """
@@ -43,7 +44,8 @@ class WanConditioning:
 
     def take(self, rows: Tensor) -> WanConditioning:
         frame, image = (None if one is None else one[rows] for one in (self.first_frame, self.image_embeds))
-        return replace(self, embeds=self.embeds[rows], first_frame=frame, image_embeds=image)
+        negative = of_rows(self.negative_embeds, rows)
+        return WanConditioning(self.embeds[rows], negative, frame, image)
 
 
 class Wan(Family):
@@ -78,7 +80,7 @@ class Wan(Family):
         le=30,
         description="Classifier-free guidance (Flow-GRPO 4.5); 1 is none and half the cost",
     )
-    negative_prompt: str = Field("", description="What guidance leads away from")
+    negative_prompt: str = Field("", description="What guidance leads away from, where a prompt has no negative_prompt")
     max_text_tokens: int = Field(512, ge=1, le=512, description="Length of the prompt (Wan2.1 512)")
 
     @field_validator("frames")
@@ -170,22 +172,30 @@ class WanPolicy(FamilyPolicy):
         pipeline.image_encoder.to("cpu")
         return seen, embeds
 
-    def beside(self) -> tuple[str, ...]:
-        return (self.settings.negative_prompt,)
+    def negative_prompt(self) -> str:
+        return self.settings.negative_prompt
 
-    def condition(self, prompts: Sequence[str], first_frames: Sequence[str | None]) -> WanConditioning:
-        return self.encode(prompts, first_frames)
+    def condition(
+        self, prompts: Sequence[str], first_frames: Sequence[str | None], negative_prompts: Sequence[str | None] = ()
+    ) -> WanConditioning:
+        return self.encode(prompts, first_frames, negative_prompts)
 
     @torch.no_grad()
-    def encode(self, prompts: Sequence[str], first_frames: Sequence[str | None] = ()) -> WanConditioning:
+    def encode(
+        self,
+        prompts: Sequence[str],
+        first_frames: Sequence[str | None] = (),
+        negative_prompts: Sequence[str | None] = (),
+    ) -> WanConditioning:
         """As the pipeline encodes them, each distinct text and picture once.
 
-        first_frames  files of an image-to-video base, one a prompt; None, and all where none is given: the setting's
-        Raises ValueError where a video has no first frame.
+        first_frames      files of an image-to-video base, one a prompt
+        negative_prompts  what guidance leads each prompt away from
+        None, and all where none is given: the setting's. Raises ValueError where a video has no first frame.
         """
-        (embeds,), rows = self._distinct(prompts)
+        (embeds,), rows, negative = self._distinct(prompts, negative_prompts)
         if self._first_frames is None:
-            return WanConditioning(embeds[rows], embeds[-1:])
+            return WanConditioning(embeds[rows], embeds[negative])
         files = [one or self.settings.first_frame for one in first_frames or [None] * len(prompts)]
         if None in files:
             raise ValueError(
@@ -193,7 +203,7 @@ class WanPolicy(FamilyPolicy):
                 f"{prompts[files.index(None)]!r} has none; give one, or a first_frame beside each prompt"
             )
         seen, *image = self._first_frames([file for file in files if file is not None])
-        return WanConditioning(embeds[rows], embeds[-1:], seen, image[0] if image else None)
+        return WanConditioning(embeds[rows], embeds[negative], seen, image[0] if image else None)
 
     def velocity(
         self,

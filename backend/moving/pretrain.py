@@ -92,10 +92,16 @@ class Corpus:
         return (latents - self.shift) * self.scale, eps, sigma, torch.where(emptied, len(self.ids) - 1, rows)
 
 
+def statistics(mean: Tensor, logvar: Tensor) -> tuple[Tensor, Tensor]:
+    """Mean and std [C] of latents drawn from posteriors [N, C, 5, 8, 8]; a channel that says little is mostly noise."""
+    spread, centre = torch.var_mean(mean.float(), dim=(0, 2, 3, 4))
+    return centre, (spread + logvar.float().exp().mean((0, 2, 3, 4))).sqrt()
+
+
 def _corpus(modules: Any, work: Path, seed: int, number: int) -> Corpus:
     """The corpus; its statistics become those of the autoencoder's config."""
     mean, logvar, texts = encode_videos(modules.vae, work, seed, number)
-    std, centre = torch.std_mean(mean.float(), dim=(0, 2, 3, 4))
+    centre, std = statistics(mean, logvar)
     modules.vae.register_to_config(latents_mean=centre.tolist(), latents_std=std.tolist())
     padded = {"padding": "max_length", "max_length": TEXT_LENGTH, "return_tensors": "pt"}
     tokens = modules.tokenizer([*texts, ""], **padded)

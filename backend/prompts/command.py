@@ -45,8 +45,10 @@ def words(report: Report) -> str:
     for title, numbers in (("tasks", report.tasks), ("metadata", report.metadata)):
         if numbers:
             said.append(f"{title}: " + ", ".join(f"{name} {number}" for name, number in numbers.items()))
-    if report.num_negative or report.num_image:
-        said.append(f"not used by the models here: {report.num_negative} negative prompts, {report.num_image} images")
+    if report.num_negative:
+        said.append(f"negative prompts, for classifier-free guidance: {report.num_negative}")
+    if report.num_image:
+        said.append(f"images, not used by the models here: {report.num_image}")
     if report.num_first_frame:
         said.append(f"first frames, for image-to-video bases: {report.num_first_frame}")
     if report.left_out:

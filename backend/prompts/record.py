@@ -12,7 +12,8 @@ class Prompt:
     """text: what the model is given.
 
     metadata         every other column of its row, for rewards that need it: GenEval's `include`, an OCR target
-    negative_prompt  and image: kept, and used by no model here
+    negative_prompt  what classifier-free guidance leads away from; None: what the model's settings say
+    image            kept, and used by no model here
     first_frame      path of the picture that an image-to-video base starts its video from
     line             its line in the file (its row in a parquet file or a dataset), from 1; 0: it has none
     """

@@ -32,7 +32,8 @@ class Report(BaseModel):
 
     num_prompts    rows that are prompts, duplicates included;  num_distinct  different texts
     num_repeated   texts that occur more than once;  num_bad  rows that are no prompts;  num_blank  empty rows
-    num_negative   rows with a negative prompt, num_image with an image: kept, and not used by the models here
+    num_negative   rows with a negative prompt of their own, for classifier-free guidance
+    num_image      rows with an image: kept, and not used by the models here
     num_first_frame  rows with a first frame of their own, for image-to-video bases
     tasks          rows of each task;  metadata  rows that have each further column;  left_out  columns of binary data
     """

@@ -46,7 +46,9 @@ class Denoising:
 
     def _features(self, latents: Tensor, cond: SD3Conditioning) -> Tensor:
         without = replace(
-            cond, embeds=cond.empty_embeds.expand_as(cond.embeds), pooled=cond.empty_pooled.expand_as(cond.pooled)
+            cond,
+            embeds=cond.negative_embeds.expand_as(cond.embeds),
+            pooled=cond.negative_pooled.expand_as(cond.pooled),
         )
         told, untold = self._errors(latents, cond), self._errors(latents, without)
         return torch.cat([told, told - untold], dim=1)

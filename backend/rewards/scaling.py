@@ -25,6 +25,7 @@ TABLE = {
     "pickscore": Scaling("100 x cosine, about 18 to 25", 1 / 26, "Flow-GRPO, DGPO, DiffusionNFT 1/26; MixGRPO 1/8"),
     "hpsv2": Scaling("cosine, about 0.20 to 0.38", 1.0, "DanceGRPO, MixGRPO, BranchGRPO, DiffusionNFT 1"),
     "imagereward": Scaling("a z-score, about -2 to 2", 1.0, "Flow-GRPO, MixGRPO 1"),
+    "videoalign": Scaling("a z-score, or the sum of three", 1.0, "DanceGRPO 1"),
     "aesthetic": Scaling("about 4 to 7", 0.1, "ours; as a table entry it is raw"),
     "jpeg_size": Scaling("kB of 1000 bytes", 1 / 500, "DDPO 1/500"),
     "geneval": Scaling("graded up to 1, strict 0 or 1", 1.0, "Flow-GRPO, DGPO, DiffusionNFT 1"),

@@ -6,7 +6,7 @@ import { Form } from "./form.js";
 import { promptReport } from "./promptreport.js";
 import { TreeView } from "./tree.js";
 
-const FOLDED = ["sampling", "optimizer", "evaluation", "logging"];
+const FOLDED = ["sampling", "scoring", "optimizer", "evaluation", "logging"];
 
 export async function mount(element) {
   fill(element, el("div.sheet", {}, el("div.empty", {}, el("p", {}, "Reading the settings of the methods…"))));
@@ -104,6 +104,8 @@ class Launch {
 
   start(config, preset) {
     this.config = structuredClone(config);
+    // the settings of a cloned run may be older than a group of them
+    for (const name of FOLDED) this.config[name] ??= {};
     this.from = preset;
     this.preset.value = preset ?? "";
     this.build();
@@ -251,6 +253,7 @@ class Launch {
 
 const NOTES = {
   sampling: "denoising steps, time shift",
+  scoring: "rewards beside the rollout, on another GPU",
   optimizer: "learning rate, clipping, averaging",
   evaluation: "held-out prompts and seeds",
   logging: "how often trees, samples and checkpoints are kept",

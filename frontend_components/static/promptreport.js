@@ -15,13 +15,10 @@ export function promptReport(report) {
     ),
     tally("Tasks", report.tasks),
     tally("Metadata for rewards", report.metadata),
-    report.num_negative || report.num_image
-      ? el(
-          "p.quiet",
-          {},
-          `Not used by the models here: ${report.num_negative} negative prompts, ${report.num_image} images`,
-        )
+    report.num_negative
+      ? el("p.quiet", {}, `Negative prompts, for classifier-free guidance: ${count(report.num_negative)}`)
       : null,
+    report.num_image ? el("p.quiet", {}, `Images, not used by the models here: ${count(report.num_image)}`) : null,
     report.num_first_frame
       ? el("p.quiet", {}, `First frames, for image-to-video bases: ${count(report.num_first_frame)}`)
       : null,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from backend.methods.flowgrpo import FlowGRPO
 from backend.methods.grpoguard import GRPOGuard
 from backend.methods.mixgrpo import MixGRPO
 from backend.methods.nft import NFT
+from backend.methods.refl import ReFL
 from backend.methods.tempflow import TempFlow
 from backend.methods.vgrpo import VGRPO
 from backend.types import Alone, Credit, Loss, Rollout, share
@@ -48,7 +49,13 @@ METHODS: list[Any] = [
     NFT(group_size=3, **TWICE),
     AWM(group_size=3, train_timesteps=3, **TWICE),
     DPO(group_size=3, micro_batch=4),
+    ReFL(group_size=3, start=0.4, kl_weight=0.3, margin=1.5, micro_batch=4),
 ]
+
+
+def judge(frames: Tensor, prompts: Sequence[str]) -> Tensor:
+    """The first pixel, weighted by the prompt's length, for methods that train on the reward's gradient."""
+    return frames.flatten(1)[:, 0].double() * torch.tensor([float(len(prompt)) for prompt in prompts])
 
 
 def part(rollout: Rollout, rank: int) -> Rollout:
@@ -87,7 +94,7 @@ def test_T48_two_simulated_processes_have_the_gradients_of_one(method: Any) -> N
     rollout = sampled(Perceptron(), method.plan(5, flow.grid(5)), PROMPTS)
     rewards = rollout.rewards.clone()
     rewards[1, 0] = math.nan
-    rollout = replace(rollout, rewards=rewards, parts={"mean": rewards})
+    rollout = replace(rollout, rewards=rewards, parts={"mean": rewards}, judge=judge)
     credit = method.credit(rollout, 5)
     whole, told = gradients(method, rollout, credit)
     assert all(gradient.abs().max() > 1e-6 for gradient in whole)
@@ -145,7 +152,9 @@ JUDGES = """
 import os
 def some(frames, prompts, metadata):
     level = frames.flatten(1).mean(1)
-    return [None if (i - prompts.index(prompts[i])) % 3 == 0 else float(one) for i, one in enumerate(level)]
+    # rounded, as one pixel whose level rounding moves would show in advantages of so similar pictures
+    rewards = [round(float(one), 3) for one in level]
+    return [None if (i - prompts.index(prompts[i])) % 3 == 0 else one for i, one in enumerate(rewards)]
 def none_of_one_process(frames, prompts, metadata):
     if os.environ.get("RANK") == "1":
         raise ValueError("the judge of process 1 is ill")

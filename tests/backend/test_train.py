@@ -247,10 +247,19 @@ def test_a_step_in_which_nothing_can_be_judged_ends_the_run_and_says_why(small, 
 
 def test_the_texts_of_a_run_are_those_it_samples_and_evaluates(small):
     config = small()
-    texts = list(train._texts(config))
+    texts = [text for text, own in train._texts(config) if own is None]
     sampled = [prompt.text for step in range(4) for prompt in config.prompts.batch(config.seed, step)]
     assert texts[-8:] == sampled
     assert len(texts) == 8 + 6  # 4 steps of 2 prompts, and 6 prompts of one seed
+
+
+def test_negative_prompts_of_a_file_are_among_the_texts_of_a_run(small, tmp_path):
+    file = tmp_path / "a.jsonl"
+    file.write_text('{"prompt": "a star", "negative_prompt": "a square"}\n{"prompt": "a circle"}\n')
+    config = small(f"prompts={{source: file, path: {file}, per_step: 2}}", f"evaluation.prompts={file}", "steps=1")
+    pairs = [("a circle", None), ("a star", "a square")]
+    texts = list(train._texts(config))
+    assert sorted(texts[:2]) == sorted(texts[2:]) == pairs
 
 
 def test_samples_of_two_seeds_are_kept_where_they_are_wished(small):

@@ -153,3 +153,25 @@ def test_text_encoders_are_not_loaded_for_prompts_in_the_cache(load, monkeypatch
     again.encode([*PROMPTS, "a blue square"])
     monkeypatch.setattr(again._texts, "_load", None)  # not callable: a prompt that were not found would fail
     assert torch.equal(again.velocity(x, sigma, again.encode(PROMPTS)), ours)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_negative_prompts_are_cached_as_any_text(load, monkeypatch, tmp_path, family):
+    monkeypatch.setenv("ESPALIER_CACHE", str(tmp_path))
+    guided = {"prompt_cache": True, "release_text_encoders": True, "guidance": 3.0}
+    policy = load(family, **guided)
+    policy.encode_ahead(PROMPTS, [None, "a blue square"])
+    entries = len(list(Path(tmp_path).rglob("*.safetensors")))
+    # the prompts, the common negative prompt and the second one's own; flux leads away from nothing
+    assert entries == (2 if family == "flux" else 4)
+    again = load(family, **guided)
+    monkeypatch.setattr(again._texts, "_load", None)  # not callable: a text that were not found would fail
+    own = again.condition(PROMPTS, [None, None], [None, "a blue square"])
+    x, sigma = torch.randn(2, *again.latent_shape), torch.tensor([0.3, 0.9])
+    moved = again.velocity(x, sigma, own) - again.velocity(x, sigma, again.encode(PROMPTS))
+    moved = [bool(one > 1e-4) for one in moved.flatten(1).abs().amax(1)]
+    assert moved == [False, family != "flux"]
+    if family == "flux":
+        return
+    policy.encode_ahead(["a blue square"])
+    assert torch.equal(own.negative_embeds[1], again.encode(["a blue square"]).embeds[0])

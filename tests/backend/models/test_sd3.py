@@ -50,6 +50,49 @@ def test_ode_rollout_is_the_pipelines_own_picture(full, guidance):
     assert (frames - images).abs().max() < 1 / 255
 
 
+@pytest.mark.parametrize("own", [["a blue square", "two stars on white"], [None, "a blue square"]])
+def test_each_prompt_is_led_away_from_its_own_negative_prompt_as_in_the_pipeline(own):
+    policy = SD3(tuning=Full(), guidance=3.0).load(CPU, seed=0)
+    generators = [torch.Generator().manual_seed(seed) for seed in (3, 4)]
+    noise = torch.stack([torch.randn(policy.latent_shape, generator=one) for one in generators])
+    images = policy.pipeline(
+        PROMPTS, negative_prompt=[one or "" for one in own], num_inference_steps=5, guidance_scale=3.0,
+        latents=noise.clone(), height=64, width=64, max_sequence_length=0, output_type="pt",
+    ).images  # fmt: skip
+    plan = ode_plan(policy.pipeline.scheduler.sigmas.double())
+    found = []
+    for negative_prompts in (own, [None, None]):
+        generators = [torch.Generator().manual_seed(seed) for seed in (3, 4)]
+        cond = policy.condition(PROMPTS, [None, None], negative_prompts)
+        found.append(policy.decode(sample(policy, PROMPTS, plan, generators, cond).states[-1][:, 0])[:, 0])
+    assert (found[0] - images).abs().max() < 1 / 255
+    moved = (found[0] - found[1]).abs().amax((1, 2, 3))
+    assert [bool(one > 10 / 255) for one in moved] == [one is not None for one in own]
+
+
+def test_guidance_leads_away_from_the_empty_prompt_where_none_has_its_own():
+    policy = SD3(tuning=Full(), guidance=3.0).load(CPU, seed=0)
+    x, sigma = torch.randn(2, *policy.latent_shape), torch.tensor([0.3, 0.9])
+    embeds, _, pooled, _ = policy.pipeline.encode_prompt(
+        [*PROMPTS, ""], None, None, device=CPU, do_classifier_free_guidance=False, max_sequence_length=0
+    )
+    both = torch.tensor([2, 2, 0, 1])
+    without, with_prompt = policy.module(
+        hidden_states=torch.cat([x, x]), encoder_hidden_states=embeds[both], pooled_projections=pooled[both],
+        timestep=torch.cat([sigma, sigma]) * 1000,
+    ).sample.chunk(2)  # fmt: skip
+    expected = without + 3.0 * (with_prompt - without)
+    for cond in (policy.encode(PROMPTS), policy.condition(PROMPTS, [None, None], [None, None])):
+        assert cond.negative_embeds.shape[0] == 1
+        assert torch.equal(policy.velocity(x, sigma, cond), expected)
+
+
+def test_without_guidance_negative_prompts_are_not_encoded(full):
+    cond, plain = full.condition(PROMPTS, [None, None], ["a blue square", None]), full.encode(PROMPTS)
+    assert torch.equal(cond.negative_embeds, plain.negative_embeds)
+    assert torch.equal(cond.negative_pooled, plain.negative_pooled)
+
+
 def test_velocity_equals_the_transformers_output(full):
     x, sigma = torch.randn(2, *full.latent_shape, generator=torch.Generator().manual_seed(0)), torch.tensor([0.3, 0.9])
     cond = full.encode(PROMPTS)

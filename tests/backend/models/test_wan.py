@@ -72,6 +72,36 @@ def test_guidance_leads_away_from_the_negative_prompt(load):
     torch.testing.assert_close(policy.velocity(x, sigma, policy.encode(PROMPTS)), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("own", [["white", "a blue square"], [None, "white"]])
+def test_each_prompt_is_led_away_from_its_own_negative_prompt_as_in_the_pipeline(load, own):
+    policy = load("wan", guidance=4.5, negative_prompt="black")
+    videos = policy.pipeline(
+        PROMPTS, negative_prompt=[one or "black" for one in own], num_inference_steps=4, guidance_scale=4.5,
+        generator=generators(3, 4), **SIZE,
+    ).frames  # fmt: skip
+    plan, found = ode_plan(policy.pipeline.scheduler.sigmas.double()), []
+    for negative_prompts in (own, [None, None]):
+        cond = policy.condition(PROMPTS, [None, None], negative_prompts)
+        found.append(policy.decode(sample(policy, PROMPTS, plan, generators(3, 4), cond).states[-1][:, 0]))
+    assert (found[0] - videos).abs().max() < 1 / 255
+    moved = (found[0] - found[1]).abs().amax((1, 2, 3, 4))
+    assert [bool(one > 4 / 255) for one in moved] == [one is not None for one in own]
+
+
+def test_what_a_prompt_is_led_away_from_follows_its_row(load, folders):
+    policy = load("wan_image", negative_prompt="black")
+    cond = policy.condition(PROMPTS, [None, None], ["white", None])
+    assert torch.equal(cond.negative_embeds, policy.encode(["white", "black"]).embeds)
+    taken = cond.take(torch.tensor([1, 1, 0]))
+    assert torch.equal(taken.negative_embeds, cond.negative_embeds[[1, 1, 0]])
+    x, sigma = torch.randn(3, *policy.latent_shape), torch.tensor([0.3, 0.9, 0.5])
+    alone = [policy.condition([PROMPTS[i]], [None], [own]) for i, own in ((1, None), (1, None), (0, "white"))]
+    each = [policy.velocity(x[i : i + 1], sigma[i : i + 1], one) for i, one in enumerate(alone)]
+    torch.testing.assert_close(policy.velocity(x, sigma, taken), torch.cat(each), rtol=1e-4, atol=1e-5)
+    four = alone[2].take(torch.zeros(4, dtype=torch.long))  # of one prompt, for as many latents as are asked for
+    assert policy.velocity(x[:1].expand(4, *policy.latent_shape), sigma[:1].expand(4), four).shape[0] == 4
+
+
 def test_decoding_undoes_each_channels_scaling(load):
     policy = load("wan")
     x0 = torch.randn(2, *policy.latent_shape)

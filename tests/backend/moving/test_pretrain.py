@@ -28,6 +28,19 @@ def test_mean_of_the_shares_losses_is_that_of_the_batch():
     assert torch.allclose(pretrain.flow_loss(modules, corpus, *batch), sum(shares) / 2, atol=1e-6)
 
 
+def test_latents_that_the_transformer_learns_have_unit_variance_in_every_channel():
+    """In a channel that the autoencoder does not use the means are all but equal, and the draws are noise."""
+    torch.manual_seed(0)
+    mean = torch.randn(500, 2, 5, 8, 8) * torch.tensor([2.0, 0.05]).view(2, 1, 1, 1) + 3
+    logvar = torch.tensor([0.1, 0.9]).log().view(2, 1, 1, 1).expand_as(mean)
+    centre, std = pretrain.statistics(mean, logvar)
+    shift, scale = (value.view(-1, 1, 1, 1) for value in (centre, 1 / std))
+    row = torch.zeros(501, 1, dtype=torch.long)
+    x0 = pretrain.Corpus(mean, logvar, shift, scale, row, row).batch(0, 0)[0]
+    assert torch.allclose(x0.var((0, 2, 3, 4)), torch.ones(2), atol=0.1)
+    assert x0.mean().abs() < 0.05
+
+
 def test_loss_conditions_as_the_pipeline_does():
     """The transformer is trained on what WanPipeline.encode_prompt gives it when it samples."""
     from diffusers import WanPipeline

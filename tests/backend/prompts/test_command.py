@@ -42,3 +42,16 @@ def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path, capsys: pytest.C
     (tmp_path / "a.txt").write_text("a cat\n")
     assert main(["check", str(tmp_path / "a.txt"), "--against", "drawbench"]) == 2
     assert "check: drawbench ends in ''; prompts are read from .txt" in capsys.readouterr().err
+
+
+def test_negative_prompts_are_counted_apart_from_images_which_nothing_uses(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "a.jsonl"
+    rows = ({"prompt": "a cat", "negative_prompt": "blur"}, {"prompt": "a dog", "image": "a.png"})
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert main(["check", str(file)]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "negative prompts, for classifier-free guidance: 1",
+        "images, not used by the models here: 1",
+    ]
