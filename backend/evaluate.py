@@ -254,7 +254,7 @@ def _evaluate_command(options: argparse.Namespace, overrides: list[str]) -> dict
     step = 0
     folder: Path | None = options.checkpoint
     if folder is None:
-        preset = "moving-branchgrpo" if options.base == "moving" else "shapes-branchgrpo"
+        preset = "moving-dgpo" if options.base == "moving" else "shapes-branchgrpo"
         config = load(preset_path(preset), [f"model.base={options.base}", *overrides])
     else:
         if folder.is_dir() and not folder.name.startswith("checkpoint-"):

@@ -1,11 +1,13 @@
 """Pretrains a video base for the moving-shapes world: `python -m backend.moving.pretrain --out DIR`.
 
-Four stages, each seeded, logged to WORK/log.jsonl and resumed from WORK when cut off:
+Five stages, each seeded, logged to WORK/log.jsonl and resumed from WORK when cut off:
 1. autoencoder: an AutoencoderKLWan that packs videos of 9 frames of 64x64 into latents of 5 x 8 x 8 cells,
    first on single frames, then on whole videos;
 2. latents of a fixed set of videos, computed once;
 3. decoder: its half of the autoencoder goes on learning, from latents with some noise, while the encoder stays;
-4. transformer: a WanTransformer3DModel (flow matching) together with its UMT5 text encoder, from scratch.
+4. transformer: a WanTransformer3DModel (flow matching) together with its UMT5 text encoder, from scratch;
+5. guidance: the transformer learns to give by itself what classifier-free guidance gives (Meng et al. 2023,
+   arXiv:2210.03142), so that a rollout costs one forward a state instead of two.
 The result is a WanPipeline folder that `DiffusionPipeline.from_pretrained` loads.
 """
 
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,6 +28,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from backend.flow import noise
 from backend.moving import prompts, render
 from backend.moving.bundle import TEXT_LENGTH, build_modules, save_bundle
 from backend.shapes.pretrain_autoencoder import normalised, train_autoencoder, train_decoder
@@ -34,6 +38,7 @@ AUTOENCODER_VIDEOS = 3000
 AUTOENCODER_BATCH = 8
 BATCH = 64
 LEARNING_RATE = 1.5e-3
+DISTILLATION_RATE = 5e-4
 DROP_TEXT = 0.1
 
 
@@ -109,15 +114,40 @@ def _corpus(modules: Any, work: Path, seed: int, number: int) -> Corpus:
     return Corpus(mean, logvar, shift, scale, tokens.input_ids, tokens.attention_mask)
 
 
-def flow_loss(modules: Any, corpus: Corpus, x0: Tensor, eps: Tensor, sigma: Tensor, rows: Tensor) -> Tensor:
-    """Rectified flow; the conditioning is what WanPipeline.encode_prompt builds, zero beyond each prompt's end."""
+def _conditioning(modules: Any, corpus: Corpus, rows: Tensor) -> Tensor:
+    """What WanPipeline.encode_prompt builds, zero beyond each prompt's end."""
     ids, mask = corpus.ids[rows], corpus.mask[rows]
-    embeds = modules.text_encoder(ids, mask).last_hidden_state * mask[..., None]
-    s = sigma[:, None, None, None, None]
-    velocity = modules.transformer(
-        hidden_states=(1 - s) * x0 + s * eps, timestep=sigma * 1000, encoder_hidden_states=embeds, return_dict=False
+    embeds: Tensor = modules.text_encoder(ids, mask).last_hidden_state * mask[..., None]
+    return embeds
+
+
+def _velocity(transformer: Any, x: Tensor, sigma: Tensor, embeds: Tensor) -> Tensor:
+    found: Tensor = transformer(
+        hidden_states=x, timestep=sigma * 1000, encoder_hidden_states=embeds, return_dict=False
     )[0]
-    return functional.mse_loss(velocity, eps - x0)
+    return found
+
+
+def flow_loss(modules: Any, corpus: Corpus, x0: Tensor, eps: Tensor, sigma: Tensor, rows: Tensor) -> Tensor:
+    """Rectified flow."""
+    x = noise(x0, eps, sigma)
+    return functional.mse_loss(_velocity(modules.transformer, x, sigma, _conditioning(modules, corpus, rows)), eps - x0)
+
+
+def guidance_loss(modules: Any, corpus: Corpus, teacher: Any, guidance: float, batch: tuple[Tensor, ...]) -> Tensor:
+    """Distance to the teacher's guided velocity, v(empty) + guidance (v(prompt) - v(empty)), at noised true latents.
+
+    Where a batch's prompt is itself empty this is the teacher's velocity, so what is learnt can still be guided.
+    """
+    x0, eps, sigma, rows = batch
+    x = noise(x0, eps, sigma)
+    with torch.no_grad():
+        prompted = _conditioning(modules, corpus, rows)
+        blank = _conditioning(modules, corpus, torch.full_like(rows, len(corpus.ids) - 1))
+        both = _velocity(teacher, torch.cat([x, x]), torch.cat([sigma, sigma]), torch.cat([prompted, blank]))
+        conditional, unconditional = both.chunk(2)
+        target = unconditional + guidance * (conditional - unconditional)
+    return functional.mse_loss(_velocity(modules.transformer, x, sigma, prompted), target)
 
 
 def _autoencoder(modules: Any, options: argparse.Namespace) -> None:
@@ -141,14 +171,20 @@ def _one_rank(rank: int, options: argparse.Namespace, meeting: str) -> None:
     modules = build_modules()
     _autoencoder(modules, options)
     corpus = _corpus(modules, options.work, options.seed, options.videos)
-    nets = torch.nn.ModuleList([modules.transformer, modules.text_encoder])
     ranks = options.processes
+
+    def share(step: int) -> tuple[Tensor, ...]:
+        return tuple(part[rank::ranks] for part in corpus.batch(options.seed, step))
+
+    nets = torch.nn.ModuleList([modules.transformer, modules.text_encoder])
     stage = Stage("transformer", options.steps, LEARNING_RATE, options.save_every, rank, ranks)
-
-    def loss_at(step: int) -> Tensor:
-        return flow_loss(modules, corpus, *(part[rank::ranks] for part in corpus.batch(options.seed, step)))
-
-    train_stage(nets, stage, options.work, loss_at)
+    train_stage(nets, stage, options.work, lambda step: flow_loss(modules, corpus, *share(step)))
+    teacher = deepcopy(modules.transformer).requires_grad_(False)
+    stage = Stage("guidance", options.guidance_steps, DISTILLATION_RATE, options.save_every, rank, ranks)
+    train_stage(
+        modules.transformer, stage, options.work,
+        lambda step: guidance_loss(modules, corpus, teacher, options.guidance, share(options.steps + step)),
+    )  # fmt: skip
     if rank == 0:
         save_bundle(modules, options.out)
 
@@ -158,10 +194,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--work", type=Path, default=Path("data/pretrain-moving"), help="checkpoints and the log")
     parser.add_argument("--out", type=Path, required=True, help="the pipeline folder to write")
     parser.add_argument("--videos", type=int, default=16_000, help="that the transformer learns from")
-    parser.add_argument("--frame-steps", type=int, default=900, help="of the autoencoder, on single frames")
-    parser.add_argument("--autoencoder-steps", type=int, default=700, help="on videos")
-    parser.add_argument("--decoder-steps", type=int, default=500)
+    parser.add_argument("--frame-steps", type=int, default=1500, help="of the autoencoder, on single frames")
+    parser.add_argument("--autoencoder-steps", type=int, default=4000, help="on videos")
+    parser.add_argument("--decoder-steps", type=int, default=800)
     parser.add_argument("--steps", type=int, default=4000, help="of the transformer")
+    parser.add_argument("--guidance", type=float, default=2.5, help="the scale that becomes the model's own")
+    parser.add_argument("--guidance-steps", type=int, default=700, help="of learning it")
     add_options(parser)
     options = parser.parse_args(argv)
     (options.work / "frames").mkdir(parents=True, exist_ok=True)

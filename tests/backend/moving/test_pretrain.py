@@ -1,13 +1,16 @@
 import json
+from copy import deepcopy
 
 import torch
 
+from backend import flow
 from backend.models.wan import Wan
 from backend.moving import pretrain
 from backend.moving.bundle import CHANNELS, TEXT_LENGTH, build_modules
 from backend.moving.prompts import LISTS
 
 TINY = ["--videos", "24", "--frame-steps", "2", "--autoencoder-steps", "2", "--decoder-steps", "2", "--steps", "2"]
+TINY += ["--guidance-steps", "2"]
 SIZE = {"height": 64, "width": 64, "frames": 9, "dtype": "fp32", "prompt_cache": False, "guidance": 1.0}
 
 
@@ -17,6 +20,22 @@ def test_command_makes_a_base_with_two_processes(tmp_path):
     assert list(dict.fromkeys(stages)) == ["autoencoder", "latents", "decoder"]
     policy = Wan(base=str(tmp_path / "base"), **SIZE).load(torch.device("cpu"), 0)
     assert policy.latent_shape == (CHANNELS, 5, 8, 8)
+
+
+def test_distillation_aims_at_the_teachers_guided_velocity():
+    """The loss is 0 at the target itself: a teacher of scale 1 is matched by its copy, one of scale 3 is not."""
+    torch.manual_seed(0)
+    modules = build_modules()
+    corpus = _corpus(modules, ["a red circle moves right", "a square moves up on slate"])
+    batch = corpus.batch(0, 3)
+    teacher = deepcopy(modules.transformer)
+    assert pretrain.guidance_loss(modules, corpus, teacher, 1.0, batch) < 1e-10
+    x = flow.noise(*batch[:3])
+    embeds = [pretrain._conditioning(modules, corpus, rows) for rows in (batch[3], torch.full_like(batch[3], 2))]
+    conditional, unconditional = (pretrain._velocity(teacher, x, batch[2], one) for one in embeds)
+    expected = ((2 * (conditional - unconditional)) ** 2).mean()
+    assert torch.allclose(pretrain.guidance_loss(modules, corpus, teacher, 3.0, batch), expected, rtol=1e-4)
+    assert expected > 0
 
 
 def test_mean_of_the_shares_losses_is_that_of_the_batch():
