@@ -108,8 +108,10 @@ def score(frames: Tensor, items: Sequence[Item], config: RunConfig, ask: Ask = j
     found = ask((*config.rewards, *config.evaluation.rewards), frames, texts, metadata)
     scores: Scores = {name: part.numpy() for name, part in found.parts.items()}
     if world := HELD_OUT.get(config.evaluation.prompts):
-        scores["strict"] = np.array([float(verdict.strict) for verdict in world.judge(frames, texts)])
-        scores["quality"] = world.quality(world.shown(frames)).astype(np.float64)
+        shown = world.shown(frames)
+        verdicts = world.verify(shown, [world.parse(text) for text in texts])
+        scores["strict"] = np.array([float(verdict.strict) for verdict in verdicts])
+        scores["quality"] = world.quality(shown).astype(np.float64)
     return scores
 
 

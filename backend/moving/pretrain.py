@@ -29,6 +29,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from backend.flow import noise
+from backend.models.family import guide
 from backend.moving import prompts, render
 from backend.moving.bundle import TEXT_LENGTH, build_modules, save_bundle
 from backend.shapes.pretrain_autoencoder import normalised, train_autoencoder, train_decoder
@@ -144,9 +145,8 @@ def guidance_loss(modules: Any, corpus: Corpus, teacher: Any, guidance: float, b
     with torch.no_grad():
         prompted = _conditioning(modules, corpus, rows)
         blank = _conditioning(modules, corpus, torch.full_like(rows, len(corpus.ids) - 1))
-        both = _velocity(teacher, torch.cat([x, x]), torch.cat([sigma, sigma]), torch.cat([prompted, blank]))
-        conditional, unconditional = both.chunk(2)
-        target = unconditional + guidance * (conditional - unconditional)
+        both = _velocity(teacher, torch.cat([x, x]), torch.cat([sigma, sigma]), torch.cat([blank, prompted]))
+        target = guide(both, guidance)
     return functional.mse_loss(_velocity(modules.transformer, x, sigma, prompted), target)
 
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from backend.device import pick
 from backend.rewards import clip, scaling
 from backend.rewards.clip import ClipReward
-from backend.rewards.weights_file import find, loading
+from backend.rewards.weights_file import commit, find, loading
 
 WIDTHS = (1024, 128, 64, 16, 1)
 DROPOUT = (0.2, 0.2, 0.1)
@@ -56,9 +56,7 @@ class Aesthetic(ClipReward):
     checkpoint: str = Field(
         clip.OPENAI_L14, min_length=1, description="CLIP model of transformers that embeds pictures: hub id or folder"
     )
-    revision: str | None = Field(
-        clip.OPENAI_L14_REVISION, description="Commit of the hub's repository; empty = its newest; a folder has none"
-    )
+    revision: str | None = commit(clip.OPENAI_L14_REVISION)
     predictor: str = Field(
         "trl-lib/ddpo-aesthetic-predictor/aesthetic-model.pth",
         min_length=1,

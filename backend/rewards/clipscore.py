@@ -10,6 +10,7 @@ from torch import Tensor
 
 from backend.rewards import clip, preprocessing, scaling
 from backend.rewards.clip import ClipReward
+from backend.rewards.weights_file import commit
 
 
 class CLIPScore(ClipReward):
@@ -25,9 +26,7 @@ class CLIPScore(ClipReward):
         min_length=1,
         description="CLIP model of transformers with its tokenizer: hub id or folder (DGPO, DiffusionNFT)",
     )
-    revision: str | None = Field(
-        clip.OPENAI_L14_REVISION, description="Commit of the hub's repository; empty = its newest; a folder has none"
-    )
+    revision: str | None = commit(clip.OPENAI_L14_REVISION)
 
     def _judge(self, pictures: Tensor, prompts: Sequence[str]) -> Tensor:
         model = clip.opened(

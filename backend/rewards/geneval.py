@@ -25,7 +25,7 @@ from backend.rewards.clip import Clip
 from backend.rewards.geneval_rules import Found
 from backend.rewards.judging import RewardFailed
 from backend.rewards.picture_reward import evenly
-from backend.rewards.weights_file import NEWEST, loading
+from backend.rewards.weights_file import NEWEST, commit, loading
 
 COLOURS = ("red", "orange", "yellow", "green", "blue", "purple", "pink", "brown", "black", "white")
 TEMPLATES = ("a photo of a {colour} {name}", "a photo of a {colour}-colored {name}", "a photo of a {colour} object")
@@ -112,13 +112,11 @@ class GenEval(Settings):
         min_length=1,
         description="Mask2Former of transformers for instances of COCO's classes: hub id or folder",
     )
-    detector_revision: str | None = Field(None, description="Commit of the hub's repository; empty = its newest")
+    detector_revision: str | None = commit(None)
     colours: str = Field(
         clip.OPENAI_L14, min_length=1, description="CLIP model of transformers that names colours: hub id or folder"
     )
-    colours_revision: str | None = Field(
-        clip.OPENAI_L14_REVISION, description="Commit of the hub's repository; empty = its newest; a folder has none"
-    )
+    colours_revision: str | None = commit(clip.OPENAI_L14_REVISION)
 
     def score(self, frames: Tensor, prompts: Sequence[str], metadata: Sequence[Mapping[str, Any]]) -> Tensor:
         """frames [N, F, 3, H, W] in 0..1 -> float64 [N]; NaN where metadata has no `include`.

@@ -13,7 +13,7 @@ from torch import Tensor
 from backend.device import pick
 from backend.rewards import clip, open_clip, preprocessing, scaling
 from backend.rewards.clip import Clip, ClipReward
-from backend.rewards.weights_file import NEWEST, find, loading
+from backend.rewards.weights_file import NEWEST, commit, find, loading
 
 
 @lru_cache(maxsize=2)
@@ -45,16 +45,11 @@ class HPSv2(ClipReward):
         min_length=1,
         description="OpenCLIP checkpoint: a file, or owner/name/file of the hub",
     )
-    weights_revision: str | None = Field(
-        "697403c78157020a1ae59d23f111aa58ced35b0a",
-        description="Commit of the hub's repository; empty = its newest; a file has none",
-    )
+    weights_revision: str | None = commit("697403c78157020a1ae59d23f111aa58ced35b0a")
     base: str = Field(
         clip.LAION_H14, min_length=1, description="Whose architecture and tokenizer they fit: hub id or folder"
     )
-    base_revision: str | None = Field(
-        clip.LAION_H14_REVISION, description="Commit of that repository; empty = its newest; a folder has none"
-    )
+    base_revision: str | None = commit(clip.LAION_H14_REVISION)
 
     def _judge(self, pictures: Tensor, prompts: Sequence[str]) -> Tensor:
         model = opened(self.base, self.base_revision, self.weights, self.weights_revision)

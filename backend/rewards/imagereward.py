@@ -18,7 +18,7 @@ from backend.device import pick
 from backend.rewards import aesthetic, blip_names, preprocessing, scaling
 from backend.rewards.blip_names import PICTURE, WORDS
 from backend.rewards.picture_reward import PictureReward
-from backend.rewards.weights_file import NEWEST, find, loading
+from backend.rewards.weights_file import NEWEST, commit, find, loading
 
 MEAN, STD = 0.16717362830052426, 1.0333394966054072  # of the predictor's outputs, from the release
 LENGTH = 35
@@ -121,17 +121,11 @@ class ImageReward(PictureReward):
         min_length=1,
         description="The release's state dict: a file, or owner/name/file of the hub",
     )
-    weights_revision: str | None = Field(
-        "5736be03b2652728fb87788c9797b0570450ab72",
-        description="Commit of the hub's repository; empty = its newest; a file has none",
-    )
+    weights_revision: str | None = commit("5736be03b2652728fb87788c9797b0570450ab72")
     tokenizer: str = Field(
         "google-bert/bert-base-uncased", min_length=1, description="BERT tokenizer: hub id or folder (source)"
     )
-    tokenizer_revision: str | None = Field(
-        "86b5e0934494bd15c9632b12f734a8a67f723594",
-        description="Commit of the tokenizer's repository; empty = its newest; a folder has none",
-    )
+    tokenizer_revision: str | None = commit("86b5e0934494bd15c9632b12f734a8a67f723594")
 
     def _judge(self, pictures: Tensor, prompts: Sequence[str]) -> Tensor:
         judge = opened(self.weights, self.weights_revision, self.tokenizer, self.tokenizer_revision)

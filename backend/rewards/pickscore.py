@@ -10,6 +10,7 @@ from torch import Tensor
 
 from backend.rewards import clip, preprocessing, scaling
 from backend.rewards.clip import ClipReward
+from backend.rewards.weights_file import commit
 
 
 class PickScore(ClipReward):
@@ -23,16 +24,11 @@ class PickScore(ClipReward):
     checkpoint: str = Field(
         "yuvalkirstain/PickScore_v1", min_length=1, description="CLIP model of transformers: hub id or folder"
     )
-    revision: str | None = Field(
-        "a4e4367c6dfa7288a00c550414478f865b875800",
-        description="Commit of the hub's repository; empty = its newest; a folder has none",
-    )
+    revision: str | None = commit("a4e4367c6dfa7288a00c550414478f865b875800")
     tokenizer: str = Field(
         clip.LAION_H14, min_length=1, description="Whose tokenizer reads the prompts: hub id or folder (source)"
     )
-    tokenizer_revision: str | None = Field(
-        clip.LAION_H14_REVISION, description="Commit of the tokenizer's repository; empty = its newest"
-    )
+    tokenizer_revision: str | None = commit(clip.LAION_H14_REVISION)
 
     def _judge(self, pictures: Tensor, prompts: Sequence[str]) -> Tensor:
         model = clip.opened(

@@ -21,7 +21,7 @@ from backend.rewards import preprocessing, qwen_video, scaling, videoalign_relea
 from backend.rewards.judging import RewardFailed
 from backend.rewards.videoalign_prompt import TOKENS, asked, read_question
 from backend.rewards.videoalign_release import DIMENSIONS, Constants
-from backend.rewards.weights_file import NEWEST, loading
+from backend.rewards.weights_file import NEWEST, commit, loading
 
 
 class Judge:
@@ -143,19 +143,13 @@ class VideoAlign(Settings):
         min_length=1,
         description="The release's folder with model_config.json and checkpoint-N/model.pth: hub id or folder",
     )
-    revision: str | None = Field(
-        "4f26600130683e6f1de9f5d463887f28e8ef995c",
-        description="Commit of the hub's repository; empty = its newest; a folder has none",
-    )
+    revision: str | None = commit("4f26600130683e6f1de9f5d463887f28e8ef995c")
     base: str = Field(
         "Qwen/Qwen2-VL-2B-Instruct",
         min_length=1,
         description="Whose architecture and tokenizer it has: hub id or folder",
     )
-    base_revision: str | None = Field(
-        "895c3a49bc3fa70a340399125c650a463535e71c",
-        description="Commit of that repository; empty = its newest; a folder has none",
-    )
+    base_revision: str | None = commit("895c3a49bc3fa70a340399125c650a463535e71c")
 
     def score(self, frames: Tensor, prompts: Sequence[str]) -> Tensor:
         """frames [N, F, 3, H, W] in 0..1 -> float64 [N]; NaN for a prompt that holds one of the model's own tokens.

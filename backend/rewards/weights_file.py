@@ -6,8 +6,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import Any
+
+from pydantic import Field
 
 NEWEST = "main"
+
+
+def commit(pinned: str | None) -> Any:
+    """The field of a revision."""
+    return Field(pinned, description="Commit of its repository on the hub; empty = the newest; none for files on disk")
 
 
 @contextmanager

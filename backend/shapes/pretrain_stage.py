@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -107,9 +109,17 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def spawn(work: Callable[[int, Any, str], None], options: argparse.Namespace) -> None:
-    """Runs work(rank, options, meeting) in `options.processes` processes, each of which joins the others first."""
-    with tempfile.TemporaryDirectory() as meeting:
-        torch.multiprocessing.spawn(work, (options, f"file://{meeting}/ranks"), nprocs=options.processes)
+    """Runs work(rank, options, meeting) in `options.processes` processes, each of which joins the others first.
+
+    They end with this one, also when it is told to: one that went on would write over the checkpoints of the next.
+    """
+    usual = signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        with tempfile.TemporaryDirectory() as meeting:
+            place = f"file://{meeting}/ranks"
+            torch.multiprocessing.spawn(work, (options, place), nprocs=options.processes, daemon=True)
+    finally:
+        signal.signal(signal.SIGTERM, usual)
 
 
 def join(rank: int, options: argparse.Namespace, meeting: str) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from backend.models.family import guide
 from backend.shapes.pretrain_stage import Stage, train_stage
 
 BATCH = 96
@@ -78,9 +79,8 @@ def _guidance_loss(modules: Any, teacher: Any, guidance: float, empty: Tensor, b
     with torch.no_grad():
         prompted = _embed(modules, tokens)
         blank = _embed(modules, empty.expand_as(tokens))
-        both = [torch.cat(pair) for pair in zip(prompted, blank, strict=True)]
-        conditional, unconditional = _velocity(teacher, x.repeat(2, 1, 1, 1), sigma.repeat(2), *both).chunk(2)
-        target = unconditional + guidance * (conditional - unconditional)
+        both = [torch.cat(pair) for pair in zip(blank, prompted, strict=True)]
+        target = guide(_velocity(teacher, x.repeat(2, 1, 1, 1), sigma.repeat(2), *both), guidance)
     return functional.mse_loss(_velocity(modules.transformer, x, sigma, *prompted), target)
 
 

@@ -159,9 +159,13 @@ export class Form {
             "div.item",
             {},
             el("b", {}, item[tag]),
-            this.many(
-              `${path}.${i}`,
-              variants[item[tag]].filter((field) => field.name !== tag),
+            el(
+              "div.item-fields",
+              {},
+              this.many(
+                `${path}.${i}`,
+                variants[item[tag]].filter((field) => field.name !== tag),
+              ),
             ),
             this.at(path).length > 1
               ? el(

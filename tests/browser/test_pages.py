@@ -160,6 +160,21 @@ def test_rewards_are_added_to_a_draft_and_repeats_are_refused(visit: Visit, site
     expect(problem).to_be_hidden()
 
 
+def test_settings_of_a_reward_stand_beside_and_below_each_other(visit: Visit, site: Site):
+    page = visit.open("/")
+    expect(page.locator(".costs")).to_contain_text("47", timeout=60_000)
+    rewards = page.locator(".field[data-kind=list]").first
+    rewards.get_by_label("Add to Rewards").select_option("videoalign")
+    fields = rewards.locator(".item").last.locator(".field")
+    expect(fields).to_have_count(10)
+    boxes = [box for one in fields.all() if (box := one.bounding_box())]
+    assert min(box["width"] for box in boxes) > 150
+    for i, a in enumerate(boxes):
+        for b in boxes[i + 1 :]:
+            beside = a["x"] + a["width"] <= b["x"] or b["x"] + b["width"] <= a["x"]
+            assert beside or a["y"] + a["height"] <= b["y"] or b["y"] + b["height"] <= a["y"], (a, b)
+
+
 def test_stored_groups_cost_no_rollout_and_can_be_left_out(visit: Visit, site: Site):
     page = visit.open("/")
     page.get_by_label("Preset").select_option("shapes-dgpo-offline")

@@ -1,6 +1,10 @@
+import contextlib
 import json
+import signal
+import sys
 from copy import deepcopy
 
+import psutil
 import torch
 
 from backend import flow
@@ -91,3 +95,28 @@ def test_every_word_of_a_prompt_is_one_token():
     tokenizer = build_modules().tokenizer
     for item in LISTS.test:
         assert len(tokenizer(item.text).input_ids) == len(item.text.split()) + 1 <= TEXT_LENGTH, item.text
+
+
+def test_processes_of_the_training_end_with_the_command_that_started_them(tmp_path):
+    arguments = [*TINY, "--steps", "1000000", "--work", str(tmp_path), "--out", str(tmp_path / "base")]
+    command = [sys.executable, "-m", "backend.moving.pretrain", *arguments, "--processes", "2"]
+    with (tmp_path / "said").open("wb") as said:
+        started = psutil.Popen(command, stdout=said, stderr=said)
+    children = []
+    try:
+        while not (children := started.children()) or '"transformer"' not in _log(tmp_path):
+            assert started.poll() is None, (tmp_path / "said").read_text()
+            with contextlib.suppress(psutil.TimeoutExpired):
+                started.wait(0.5)
+        started.terminate()
+        assert started.wait(60) == 128 + signal.SIGTERM
+        assert psutil.wait_procs(children, 60)[1] == []
+    finally:
+        for one in (started, *children):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+
+
+def _log(folder):
+    file = folder / "log.jsonl"
+    return file.read_text() if file.exists() else ""
