@@ -22,6 +22,13 @@ Column = Annotated[
     str | None,
     Field(min_length=1, description="Column that holds the prompts; empty: prompt, prompts, caption or text"),
 ]
+Turns = Annotated[
+    tuple[str, ...],
+    Field(
+        description="Tasks whose prompts take turns, one named twice coming twice as often, such as "
+        "[counting, counting, position]; empty: all alike (Flow-GRPO weighs GenEval's tasks 7:5:3:1:1:0)"
+    ),
+]
 SHOWN_FAULTS = 3
 
 
@@ -29,29 +36,48 @@ class ShapesTrain(Settings):
     """Random prompts of the Shapes world, none held out."""
 
     source: Literal["shapes-train"] = "shapes-train"
+    tasks: Turns = ()
     per_step: PerStep = 4
 
+    @field_validator("tasks")
+    @classmethod
+    def _are_known(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        return _checked(SHAPES.lists, tasks)
+
     def batch(self, seed: int, step: int) -> list[Prompt]:
-        return _drawn(SHAPES.lists, self.per_step, seed, step)
+        return _drawn(SHAPES.lists, self.tasks, self.per_step, seed, step)
 
 
 class MovingTrain(Settings):
     """Random prompts of the moving-shapes world, none held out."""
 
     source: Literal["moving-train"] = "moving-train"
+    tasks: Turns = ()
     per_step: PerStep = 4
 
+    @field_validator("tasks")
+    @classmethod
+    def _are_known(cls, tasks: tuple[str, ...]) -> tuple[str, ...]:
+        return _checked(MOVING.lists, tasks)
+
     def batch(self, seed: int, step: int) -> list[Prompt]:
-        return _drawn(MOVING.lists, self.per_step, seed, step)
+        return _drawn(MOVING.lists, self.tasks, self.per_step, seed, step)
 
 
 WorldPrompts = ShapesTrain | MovingTrain
 
 
-def _drawn(lists: PromptLists[Any], number: int, seed: int, step: int) -> list[Prompt]:
+def _checked(lists: PromptLists[Any], tasks: tuple[str, ...]) -> tuple[str, ...]:
+    if unknown := sorted(set(tasks) - set(lists.tasks)):
+        raise ValueError(f"{', '.join(unknown)}: not a task of this world; choose among {', '.join(lists.tasks)}")
+    return tasks
+
+
+def _drawn(lists: PromptLists[Any], turns: tuple[str, ...], number: int, seed: int, step: int) -> list[Prompt]:
     """Training prompts. The tasks take turns, so that every step sees as many of them as it can."""
     rng = np.random.default_rng([seed, step, 1])
-    tasks = [lists.tasks[(step * number + i) % len(lists.tasks)] for i in range(number)]
+    turns = turns or lists.tasks
+    tasks = [turns[(step * number + i) % len(turns)] for i in range(number)]
     return [Prompt(lists.training(rng, task).text, {"task": task}) for task in tasks]
 
 

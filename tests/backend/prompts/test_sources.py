@@ -47,6 +47,15 @@ def test_shapes_prompts_are_those_of_the_world_and_tasks_take_turns() -> None:
     assert all(shapes.parse(one.text).task == one.task for one in found)
 
 
+def test_named_tasks_take_turns_as_often_as_they_are_named() -> None:
+    turns = ("counting", "position", "counting")
+    found = [one for step in range(3) for one in ShapesTrain(per_step=2, tasks=turns).batch(0, step)]
+    assert [one.task for one in found] == [*turns, *turns]
+    assert all(shapes.parse(one.text).task == one.task for one in found)
+    with pytest.raises(ValueError, match=r"tasks\n.*counted: not a task of this world; choose among single_object, two"):
+        ShapesTrain(tasks=("counted",))
+
+
 def test_a_step_takes_rows_and_equal_texts_stay_two_prompts(file: Path) -> None:
     """Pitfall 19: groups are told apart by their place, never by their text."""
     found = FilePrompts(path=str(file), per_step=5).batch(0, 0)
