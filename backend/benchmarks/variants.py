@@ -45,7 +45,7 @@ ENTRANTS = (
     Entrant("flowgrpo", ("method.eta", (0.7, 1.0)), claimed=True),
     Entrant("mixgrpo", ("method.eta", (0.7, 1.0)), claimed=True),
     Entrant("dgpo", ("method.clip_range", (0.01, 0.05)), claimed=True),
-    Entrant("vgrpo", ("method.pairs", (4, 2)), claimed=True),
+    Entrant("vgrpo", ("method.soft_clip", (3.0, 1.0)), claimed=True),
     Entrant("nft", ("method.beta", (1.0, 0.1)), claimed=True),
     Entrant("dpo", ("method.beta", (100.0, 30.0)), claimed=True),
     Entrant("tempflow", ("method.eta", (0.7, 1.0))),
