@@ -10,7 +10,7 @@ import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-Kind = Literal["integer", "number", "text", "choice", "switch", "numbers", "group", "variants", "list", "yaml"]
+Kind = Literal["integer", "number", "text", "choice", "switch", "numbers", "words", "group", "variants", "list", "yaml"]
 
 
 class Suggestion(BaseModel):
@@ -88,6 +88,8 @@ def suggest(fields: Sequence[FormField], variant: str, name: str, suggestions: l
 def list_of(facts: dict[str, Any], item: Any) -> FormField:
     if item in (int, float):
         return FormField(kind="numbers", **facts)
+    if item is str:
+        return FormField(kind="words", **facts)
     members = union_members(item)
     if all(is_settings(member) and tag_of(member) for member in members):
         return FormField(kind="list", **facts, **variants_of(members))

@@ -238,7 +238,7 @@ function suggestions(path, known, input) {
 
 function shown(value, kind) {
   if (value === null || value === undefined) return "";
-  if (kind === "numbers") return value.join(", ");
+  if (kind === "numbers" || kind === "words") return value.join(", ");
   if (kind === "yaml") return JSON.stringify(value);
   return String(value);
 }
@@ -248,11 +248,10 @@ function read(text, { kind, optional }) {
   const number = (part) => (part.trim() !== "" && Number.isFinite(Number(part)) ? Number(part) : part);
   if (optional && text.trim() === "") return null;
   if (kind === "integer" || kind === "number") return number(text);
-  if (kind === "numbers")
-    return text
-      .split(/[,\s]+/)
-      .filter(Boolean)
-      .map(number);
+  if (kind === "numbers" || kind === "words") {
+    const parts = text.split(/[,\s]+/).filter(Boolean);
+    return kind === "words" ? parts : parts.map(number);
+  }
   if (kind === "yaml") {
     try {
       return JSON.parse(text);

@@ -145,6 +145,21 @@ def test_yaml_and_form_follow_each_other(visit: Visit, site: Site):
     expect(page.get_by_label("Training steps")).to_have_value("33")
 
 
+def test_tasks_are_weighted_by_naming_them_and_unknown_ones_are_refused(visit: Visit, site: Site):
+    page = visit.open("/")
+    expect(page.locator(".costs")).to_contain_text("47", timeout=60_000)
+    tasks = page.get_by_label("Tasks", exact=True)
+    problem = page.locator(".field", has=tasks).last.locator(":scope > .problem")
+    tasks.fill("counting, counting position")
+    expect(page.locator(".command")).to_contain_text("prompts.tasks=[counting, counting, position]")
+    tasks.scroll_into_view_if_needed()
+    visit.keep("launch-tasks")
+    tasks.fill("counting, flying")
+    expect(problem).to_contain_text("flying: not a task of this world")
+    tasks.fill("")
+    expect(problem).to_be_hidden()
+
+
 def test_rewards_are_added_to_a_draft_and_repeats_are_refused(visit: Visit, site: Site):
     page = visit.open("/")
     expect(page.locator(".costs")).to_contain_text("47", timeout=60_000)

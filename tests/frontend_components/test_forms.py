@@ -25,6 +25,7 @@ class Everything(BaseModel):
     shape: Annotated[Plain | Deep, Field(discriminator="kind")] = Plain()
     extra: Deep | None = None
     parts: tuple[Plain, ...] = (Plain(),)
+    turns: tuple[str, ...] = ()
     table: dict[str, int] = {}
 
 
@@ -43,6 +44,7 @@ def test_each_annotation_has_its_input():
         "shape": "variants",
         "extra": "group",
         "parts": "list",
+        "turns": "words",
         "table": "yaml",
     }
     assert [name for name, field in fields.items() if field.optional] == ["decay", "extra"]
