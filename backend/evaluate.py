@@ -22,7 +22,7 @@ from backend.prompts.record import Prompt
 from backend.rewards import judging
 from backend.rewards.judging import Verdicts
 from backend.rollout import sample
-from backend.types import Plan
+from backend.types import ALONE, Plan, Ranks, share
 from backend.worlds import HELD_OUT
 
 BATCH = 60
@@ -47,11 +47,15 @@ class Item:
 
 @dataclass(frozen=True)
 class Evaluated:
-    """items N; scores by name, float64 [N] each: the rewards, in a built-in world also "strict" and "quality"; frames
-    [N, F, C, H, W]."""
+    """items N; scores by name, float64 [N] each: the rewards, in a built-in world also "strict" and "quality".
+
+    own     the items, an unbroken run of them, that this process has made: all where it is alone
+    frames  [len(own), F, C, H, W], those of its own items
+    """
 
     items: list[Item]
     scores: Scores
+    own: range
     frames: Tensor
 
 
@@ -121,19 +125,30 @@ def evaluate(
     on_progress: Callable[[int, int], None] = lambda done, total: None,
     stop: Callable[[], bool] = lambda: False,
     ask: Ask = judging.score,
+    ranks: Ranks = ALONE,
+    items: Sequence[Item] | None = None,
 ) -> Evaluated | None:
-    """Sample and score all items of the config's evaluation; None when stopped on the way."""
-    items = items_of(config)
+    """Sample and score the items (None: all of the config's evaluation), each process its share of them.
+
+    Returns None when one of the processes was stopped on the way. All processes sample equally often, the last item
+    of a share standing in where there is none left, because a model may be spread over them.
+    """
+    items = items_of(config) if items is None else list(items)
+    own = share(len(items), ranks)
+    most = -(-len(items) // ranks.size)
+    turns = [*own, *[own.stop - 1 if own else 0] * (most - len(own))]
     frames, scores = [], []
-    for start in range(0, len(items), BATCH):
-        if stop():
+    for start in range(0, most, BATCH):
+        if any(ranks.gather(stop())):
             return None
-        part = items[start : start + BATCH]
+        part = [items[place] for place in turns[start : start + BATCH]]
         frames.append(generate(policy, part, config))
-        scores.append(score(frames[-1], part, config, ask))
-        on_progress(start + len(part), len(items))
-    merged = {name: np.concatenate([one[name] for one in scores]) for name in scores[0]}
-    return Evaluated(items, merged, torch.cat(frames))
+        if wanted := part[: max(0, len(own) - start)]:
+            scores.append(score(frames[-1][: len(wanted)], wanted, config, ask))
+        on_progress(min(ranks.size * (start + len(part)), len(items)), len(items))
+    told = [one for each in ranks.gather(scores) for one in each]
+    merged = {name: np.concatenate([one[name] for one in told]) for name in told[0]}
+    return Evaluated(items, merged, own, torch.cat(frames)[: len(own)])
 
 
 def _mean(values: NDArray[np.float64], axis: int | None = None) -> NDArray[np.float64]:

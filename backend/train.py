@@ -18,7 +18,7 @@ from backend import checkpoint, first_frames, judged_groups, media, memory, nega
 from backend.clock import UNLIMITED, Budget, Clock
 from backend.config import Evaluation, RunConfig, dump
 from backend.device import pick
-from backend.evaluate import Evaluated, Item, evaluate, generate, generator, items_of, report, score
+from backend.evaluate import Evaluated, evaluate, generator, items_of, report
 from backend.events import (
     CheckpointSaved,
     EvaluationDone,
@@ -53,7 +53,7 @@ class NonFinite(RuntimeError):
 class Trainer:
     """What one run holds in memory.
 
-    ranks     the processes that train it together: each on its own prompts; the first evaluates, saves and tells
+    ranks     the processes that train it together, each on its own prompts; the first saves and tells
     finished  training steps behind it
     """
 
@@ -239,7 +239,7 @@ class Trainer:
 
     @property
     def leads(self) -> bool:
-        """Whether this process is the one that evaluates, saves and tells."""
+        """Whether this process is the one that saves and tells."""
         return self.ranks.rank == 0
 
     def _evaluation_is_due(self, step: int) -> bool:
@@ -248,52 +248,50 @@ class Trainer:
 
     def evaluate(self, step: int) -> bool:
         """Evaluate the present weights on the held-out list; False when stopped on the way."""
-        return self.ranks.gather(self._evaluate(step) if self.leads else True)[0]
 
-    def _evaluate(self, step: int) -> bool:
         def progress(done: int, total: int) -> None:
             self.emit(Progress(step=step, phase="evaluate", done=done, total=total))
 
         with self.averaged():
-            evaluated = evaluate(self.policy, self.config, progress, self.stop, self.score)
+            evaluated = evaluate(self.policy, self.config, progress, self.stop, self.score, self.ranks)
         if evaluated is None:
             return False
         found = report(evaluated, step, self.config.evaluation.held_out)
         self.emit(EvaluationDone(step=step, report=found))
         shown = _spread(evaluated, self.config.evaluation)
-        self._save_samples(step, "test", evaluated.items, evaluated.frames, evaluated.scores, shown)
+        self._save_samples(step, "test", evaluated, shown)
         return True
 
     def save_watched(self, step: int) -> None:
         """The same twelve held-out prompts and seeds every time, to see the model change."""
-        if not self.leads:
-            return
         first_seed = [item for item in items_of(self.config) if item.seed == self.config.evaluation.seeds[0]]
         stride = max(1, len(first_seed) // 12)
         items = [replace(item, seed=WATCHED_SEED) for item in first_seed[stride // 2 :: stride][:12]]
         with self.averaged():
-            frames = generate(self.policy, items, self.config)
-        scores = score(frames, items, self.config, self.score)
-        self._save_samples(step, "fixed", items, frames, scores, list(range(len(items))))
+            evaluated = evaluate(self.policy, self.config, ask=self.score, ranks=self.ranks, items=items)
+        assert evaluated is not None
+        self._save_samples(step, "fixed", evaluated, range(len(items)))
 
-    def _save_samples(
-        self, step: int, collection: str, items: list[Item], frames: Tensor, scores: Any, shown: list[int]
-    ) -> None:
-        samples = [
-            Sample(
-                prompt_index=items[i].prompt_index,
-                prompt=items[i].prompt,
-                seed=items[i].seed,
-                task=items[i].task or None,
-                media=media.save_sample(self.run_dir, frames[i]),
-                scores={
-                    name: round(float(values[i]), 6) if math.isfinite(values[i]) else None
-                    for name, values in scores.items()
-                },
-            )
-            for i in shown
-        ]
-        self.emit(SamplesSaved(step=step, collection=collection, samples=samples))
+    def _save_samples(self, step: int, collection: str, evaluated: Evaluated, shown: Sequence[int]) -> None:
+        """Each process writes what it has made; the first tells of all."""
+        saved = {i: self._saved(evaluated, i) for i in shown if i in evaluated.own}
+        found = {i: sample for one in self.ranks.gather(saved) for i, sample in one.items()}
+        self.emit(SamplesSaved(step=step, collection=collection, samples=[found[i] for i in shown]))
+
+    def _saved(self, evaluated: Evaluated, i: int) -> Sample:
+        """The sample of item i, one of this process's own, after its media were written."""
+        item = evaluated.items[i]
+        return Sample(
+            prompt_index=item.prompt_index,
+            prompt=item.prompt,
+            seed=item.seed,
+            task=item.task or None,
+            media=media.save_sample(self.run_dir, evaluated.frames[i - evaluated.own.start]),
+            scores={
+                name: round(float(values[i]), 6) if math.isfinite(values[i]) else None
+                for name, values in evaluated.scores.items()
+            },
+        )
 
     def save(self, step: int) -> None:
         """A checkpoint, before which no process goes on or leaves: one that cannot be written ends them all."""

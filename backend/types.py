@@ -214,9 +214,8 @@ ALONE = Alone()
 
 
 def share(num: int, ranks: Ranks) -> range:
-    """Which of `num` prompts, a multiple of the processes, this process has: an unbroken run of them."""
-    each = num // ranks.size
-    return range(ranks.rank * each, (ranks.rank + 1) * each)
+    """Which of `num` things this process has: an unbroken run of them, at most one more than another process has."""
+    return range(num * ranks.rank // ranks.size, num * (ranks.rank + 1) // ranks.size)
 
 
 @dataclass(frozen=True)

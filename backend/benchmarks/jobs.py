@@ -124,14 +124,19 @@ def search_jobs(profile: Profile, only: str | None) -> list[Job]:
         return []
     groups = []
     for entrant in entrants(only):
-        rate = load(preset_path(entrant.preset)).optimizer.learning_rate
         groups.append(
             [
-                Job("search", f"{entrant.method}-{i}", entrant.method, SEARCH_SEED, overrides, profile.search_seconds)
-                for i, overrides in enumerate(entrant.candidates(rate), start=1)
+                Job("search", variant, entrant.method, SEARCH_SEED, overrides, profile.search_seconds)
+                for variant, overrides in _candidates(entrant).items()
             ]
         )
     return interleave(groups)
+
+
+def _candidates(entrant: Entrant) -> dict[str, tuple[str, ...]]:
+    """The overrides of its search's runs, by their names."""
+    rate = load(preset_path(entrant.preset)).optimizer.learning_rate
+    return {f"{entrant.method}-{i}": overrides for i, overrides in enumerate(entrant.candidates(rate), start=1)}
 
 
 def pick(found: Sequence[Trained], entrant: Entrant) -> tuple[str, ...]:
@@ -139,9 +144,9 @@ def pick(found: Sequence[Trained], entrant: Entrant) -> tuple[str, ...]:
 
     Raises ValueError when the search is not complete, or no run of it survived.
     """
-    rate = load(preset_path(entrant.preset)).optimizer.learning_rate
-    wanted = entrant.candidates(rate)
-    runs = [one for one in found if one.part == "search" and one.method == entrant.method and one.overrides in wanted]
+    wanted = _candidates(entrant)
+    # by place, not by overrides: a run that is kept may have written the same settings in other words
+    runs = [one for one in found if one.part == "search" and one.variant in wanted]
     if len(runs) < len(wanted):
         raise ValueError(
             f"search: {len(runs)} of {len(wanted)} runs of {entrant.method} are there; run `--part search` first"
@@ -149,7 +154,7 @@ def pick(found: Sequence[Trained], entrant: Entrant) -> tuple[str, ...]:
     best = max(runs, key=lambda one: -1.0 if one.strict is None else one.strict)
     if best.strict is None:
         raise ValueError(f"search: every run of {entrant.method} failed; change its preset or its search")
-    return best.overrides
+    return wanted[best.variant]
 
 
 def picks(found: Sequence[Trained], profile: Profile, only: str | None) -> dict[str, tuple[str, ...]]:

@@ -17,7 +17,7 @@ def evaluated(strict_by_task):
             items.append(Item(2 * number + k // 2, f"prompt {2 * number + k // 2}", task, k % 2))
             strict.append(value)
     scores = {"strict": np.array(strict), "quality": np.full(len(items), 0.5), "shapes": np.array(strict) / 2}
-    return Evaluated(items, scores, torch.zeros(len(items), 1, 3, 2, 2))
+    return Evaluated(items, scores, range(len(items)), torch.zeros(len(items), 1, 3, 2, 2))
 
 
 def test_overall_is_the_mean_of_task_means_not_of_samples():
@@ -44,7 +44,7 @@ def test_bootstrap_interval_agrees_with_the_binomial_one():
     items = [Item(i, "", "a", 0) for i in range(400)]
     strict = (rng.random(400) < 0.3).astype(float)
     scores = {"strict": strict, "quality": strict}
-    found = evaluate.report(Evaluated(items, scores, torch.zeros(400)), 0)["strict_accuracy"]["overall"]
+    found = evaluate.report(Evaluated(items, scores, range(400), torch.zeros(400)), 0)["strict_accuracy"]["overall"]
     half = 1.96 * np.sqrt(strict.mean() * (1 - strict.mean()) / 400)
     assert found["high"] - found["low"] == pytest.approx(2 * half, rel=0.1)
 
@@ -104,7 +104,7 @@ def test_samples_that_were_not_judged_are_counted_and_left_out():
         "some": np.array([2.0, nan, nan, nan, 4.0, 6.0, 5.0, 5.0]),
         "none": np.full(8, nan),
     }
-    told = evaluate.report(Evaluated(found.items, scores, found.frames), step=0, held_out=["some"])
+    told = evaluate.report(Evaluated(found.items, scores, found.own, found.frames), step=0, held_out=["some"])
     # task a: its first prompt alone, 2; task b: prompts 5 and 5
     assert told["rewards"]["some"]["mean"] == pytest.approx(3.5)
     assert told["rewards"]["some"]["failed"] == 3

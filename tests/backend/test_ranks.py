@@ -167,7 +167,7 @@ SHORT = {
     "model": {"family": "sd3", "tuning": {"kind": "lora", "rank": 4, "alpha": 8}},
     "sampling": {"steps": 4, "evaluation_steps": 2},
     "prompts": {"source": "shapes-train", "per_step": 2},
-    "evaluation": {"limit": 1, "seeds": [1], "shown": 1},
+    "evaluation": {"limit": 3, "seeds": [1], "shown": 3},  # process 0 has one of them, process 1 two
     "logging": {"checkpoint_every": 1, "samples_every": 10, "tree_every": 2},
 }
 RUNS: dict[str, dict[str, Any]] = {
@@ -214,6 +214,21 @@ def assert_same_weights(found: dict[str, Tensor], expected: dict[str, Tensor]) -
         torch.testing.assert_close(found[name], value, rtol=0, atol=1e-5)
 
 
+def assert_same_evaluations(told: list[Any], seen: list[Any]) -> None:
+    """To rounding, as a batch of another size rounds otherwise; samples in the same order."""
+    reports = [[one.report for one in each if isinstance(one, EvaluationDone)] for each in (told, seen)]
+    for found, expected in zip(*reports, strict=True):
+        assert (found["step"], found["num_prompts"], found["seeds"]) == (expected["step"], 3, [1])
+        assert found["strict_accuracy"] == expected["strict_accuracy"]
+        assert found["quality"] == pytest.approx(expected["quality"], abs=1e-4)
+    saved = [[one for one in each if isinstance(one, SamplesSaved)] for each in (told, seen)]
+    for found, expected in zip(*saved, strict=True):
+        assert (found.step, found.collection) == (expected.step, expected.collection)
+        for one, other in zip(found.samples, expected.samples, strict=True):
+            assert (one.prompt_index, one.seed, one.task) == (other.prompt_index, other.seed, other.task)
+            assert one.scores == pytest.approx(other.scores, abs=1e-4)
+
+
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], tuple[Path, Path]]:
     """The folders of a run of one process and of the same on two: both("dgpo")."""
@@ -244,6 +259,7 @@ def test_T48_two_processes_have_the_losses_and_weights_of_one(
     assert told[-1].outcome == "done"
     for found, expected in zip(steps(told), steps(seen), strict=True):
         assert found == pytest.approx(expected, rel=1e-5, abs=1e-5)
+    assert_same_evaluations(told, seen)
     assert_same_weights(weights(two, 2), weights(one, 2))
     assert any((value - weights(one, 1)[key]).abs().max() > 5e-5 for key, value in weights(one, 2).items())
 

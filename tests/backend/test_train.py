@@ -265,7 +265,7 @@ def test_negative_prompts_of_a_file_are_among_the_texts_of_a_run(small, tmp_path
 def test_samples_of_two_seeds_are_kept_where_they_are_wished(small):
     config = small("evaluation.limit=10", "evaluation.seeds=[4,5,6]", "evaluation.shown=3", "evaluation.shown_seeds=2")
     items = items_of(config)
-    found = [items[i] for i in train._spread(Evaluated(items, {}, torch.zeros(0)), config.evaluation)]
+    found = [items[i] for i in train._spread(Evaluated(items, {}, range(0), torch.zeros(0)), config.evaluation)]
     prompts = list(dict.fromkeys(item.prompt_index for item in items))
     assert [(one.prompt_index, one.seed) for one in found] == [
         (prompts[place], seed) for seed in (4, 5) for place in (0, 3, 6)

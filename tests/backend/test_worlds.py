@@ -38,7 +38,7 @@ def test_evaluation_of_a_world_tells_strict_accuracy_and_quality_by_task(name):
 def report_of(listed, scores, frames):
     from backend.evaluate import Evaluated
 
-    return report(Evaluated(listed, scores, frames), 0)
+    return report(Evaluated(listed, scores, range(len(listed)), frames), 0)
 
 
 @pytest.mark.parametrize(("name", "number"), [("shapes-test", 300), ("moving-test", 150)])

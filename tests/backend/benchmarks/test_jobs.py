@@ -95,6 +95,12 @@ def test_the_search_picks_the_best_final_accuracy_and_passes_over_failures(train
     assert picks(found, FULL, "branchgrpo") == {"branchgrpo": overrides[2]}
 
 
+def test_a_stored_run_counts_though_it_wrote_the_same_settings_in_other_words(trained):
+    entrant, overrides, found = searched(trained, [0.6, 0.8, 0.7, 0.7])
+    told_otherwise = [one.model_copy(update={"overrides": ("method.eta=0.70",)}) for one in found]
+    assert pick(told_otherwise, entrant) == overrides[1]
+
+
 def test_an_unfinished_search_picks_nothing(trained):
     entrant, _, found = searched(trained, [0.6, 0.7, 0.8])
     with pytest.raises(ValueError, match="3 of 4 runs of branchgrpo are there; run `--part search` first"):
